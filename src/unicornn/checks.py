@@ -1,0 +1,82 @@
+"""Checks of arguments: each names the argument, what came and what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def number(name: str, value: Any, expected: str, ok: bool) -> float:
+    """A finite real number for which ``ok`` holds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name}: expected {expected}, got {type(value).__name__} {value!r}")
+    if not (math.isfinite(value) and ok):
+        raise ValueError(f"{name}: expected {expected}, got {value!r}")
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    return number(name, value, "a finite number > 0", isinstance(value, (int, float)) and value > 0)
+
+
+def not_negative(name: str, value: Any) -> float:
+    return number(name, value, "a finite number >= 0", isinstance(value, (int, float)) and value >= 0)
+
+
+def time_steps(dt: Any, L: int) -> tuple[float, ...]:
+    """``dt`` as one number per layer."""
+    if isinstance(dt, (Sequence, Tensor)) and not isinstance(dt, str):
+        each = dt.tolist() if isinstance(dt, Tensor) else dt
+        if not isinstance(each, Sequence) or len(each) != L:
+            raise ValueError(f"dt: expected a number or one per layer ({L}), got {dt!r}")
+        return tuple(positive(f"dt[{l}]", v) for l, v in enumerate(each))
+    return (positive("dt", dt),) * L
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected a whole number >= {least}, got {type(value).__name__} {value!r}")
+    if value < least:
+        raise ValueError(f"{name}: expected a whole number >= {least}, got {value}")
+    return value
+
+
+def choice(name: str, value: Any, among: Iterable[str]) -> str:
+    among = tuple(among)
+    if not isinstance(value, str) or value not in among:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, among))}, got {value!r}")
+    return value
+
+
+def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Tensor | None = None) -> Tensor:
+    """A tensor of this shape and, with ``like``, of its dtype and device."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a tensor of shape {shape} {meaning}, got {type(value).__name__}")
+    if tuple(value.shape) != tuple(shape):
+        raise ValueError(f"{name}: expected shape {tuple(shape)} {meaning}, got {tuple(value.shape)}")
+    if like is not None:
+        same_kind(name, value, like, "the parameters'")
+    return value
+
+
+def same_kind(name: str, value: Tensor, like: Tensor, whose: str) -> None:
+    if value.dtype != like.dtype:
+        raise TypeError(f"{name}: expected {whose} dtype {like.dtype}, got {value.dtype}")
+    if value.device != like.device:
+        raise ValueError(f"{name}: expected {whose} device {like.device}, got {value.device}")
+
+
+def indices(name: str, value: Any, device: torch.device) -> Tensor:
+    """Whole numbers as an int64 tensor."""
+    if not isinstance(value, Tensor):
+        try:
+            value = torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"{name}: expected whole numbers, got {type(value).__name__}") from error
+    if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
+        raise TypeError(f"{name}: expected whole numbers (int64), got {value.dtype}")
+    return value.to(device=device, dtype=torch.int64)

@@ -1,0 +1,281 @@
+"""The layer as a pure function of tensors: checks shapes, fills defaults, picks the back-end.
+
+Shapes: N length, b batch, d input, m hidden, L layers. Time comes first; ``layer.UnICORNN`` knows ``batch_first``,
+packed and unbatched input, and both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unicornn import checks
+from unicornn.ops import library, reference
+from unicornn.state import State, enter, to_grid, value
+
+BACKENDS = ("auto", "reference", "cpu", "triton")
+BACKWARDS = ("invert", "store")
+
+
+def pick_backend(backend: str, device: torch.device) -> str:
+    """The back-end to use for tensors on ``device``: the kernel where there is one, the reference elsewhere.
+
+    Example:
+        >>> import torch
+        >>> pick_backend("auto", torch.device("cpu"))
+        'cpu'
+    """
+    checks.choice("backend", backend, BACKENDS)
+    if backend == "auto":
+        return "cpu" if device.type == "cpu" else "reference"
+    if backend == "triton":
+        raise ValueError("backend: 'triton' is not there yet; expected 'auto', 'reference' or 'cpu'")
+    if backend == "cpu" and device.type != "cpu":
+        raise ValueError(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
+    return backend
+
+
+class _Problem(NamedTuple):
+    """Arguments, checked, and made one dtype (half-precision ones float32)."""
+
+    u: Tensor
+    w: Tensor
+    V: list[Tensor]
+    b: Tensor
+    a: Tensor
+    Lambda: list[Tensor | None]
+    alpha: float
+    mask: Tensor | None
+    lengths: Tensor | None
+    backend: str
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """As the ops take them."""
+        return self.w, self.V, self.b, self.a, [Λ for Λ in self.Lambda if Λ is not None], self.alpha
+
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        return len(self.V), self.u.shape[1], self.w.shape[1]
+
+
+def time_steps(c: Sequence[Tensor], dt: float | Sequence[float]) -> Tensor:
+    """Effective time steps a = Δt·σ̂(c) (L, m), of every neuron of every layer. σ̂ of the paper is the logistic function.
+
+    Example:
+        >>> import torch
+        >>> time_steps([torch.zeros(2)], dt=0.1)
+        tensor([[0.0500, 0.0500]])
+    """
+    steps = checks.time_steps(dt, len(c))
+    return torch.stack([step * torch.sigmoid(c_l) for step, c_l in zip(steps, c, strict=True)])
+
+
+def _problem(
+    input: Tensor,
+    w: Sequence[Tensor],
+    V: Sequence[Tensor],
+    b: Sequence[Tensor],
+    c: Sequence[Tensor],
+    Lambda: Sequence[Tensor | None] | None,
+    dt: float | Sequence[float],
+    alpha: float,
+    mask: Tensor | None,
+    lengths: Any,
+    backend: str,
+) -> _Problem:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
+    if input.dim() != 3 or 0 in input.shape[:2]:
+        raise ValueError(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
+    if not len(w) == len(V) == len(b) == len(c) >= 1:
+        got = f"{len(w)}, {len(V)}, {len(b)}, {len(c)}"
+        raise ValueError(f"w, V, b, c: expected one tensor per layer in each, got {got}")
+    L, (m,), (_, batch, d) = len(w), w[0].shape, input.shape
+    Lambda = list(Lambda) if Lambda is not None else [None] * L
+    if len(Lambda) != L:
+        raise ValueError(f"Lambda: expected one matrix or None per layer ({L}), got {len(Lambda)}")
+    S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), L)
+    if S < 2 and L > S or any(matrix is None for matrix in Lambda[S:]):
+        raise ValueError("Lambda: expected None for the first S >= 2 layers and matrices for all others")
+    for l in range(L):
+        width = d if l == 0 else m
+        checks.tensor(f"V[{l}]", V[l], (m, width), "(m, d)" if l == 0 else "(m, m)", w[0])
+        for name, vectors in (("w", w), ("b", b), ("c", c)):
+            checks.tensor(f"{name}[{l}]", vectors[l], (m,), "(m,)", w[0])
+        if (matrix := Lambda[l]) is not None:
+            checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", w[0])
+    autocast = torch.is_autocast_enabled(input.device.type)
+    if not (autocast and input.is_floating_point()):
+        checks.same_kind("input", input, w[0], "the parameters'")
+    elif input.device != w[0].device:
+        raise ValueError(f"input: expected the parameters' device {w[0].device}, got {input.device}")
+    if lengths is not None:
+        lengths = checks.indices("lengths", lengths, input.device)
+        checks.tensor("lengths", lengths, (batch,), "(b,)")
+    if mask is not None:
+        checks.tensor("mask", mask, (L, batch, m), "(L, b, m)")
+    if not w[0].is_floating_point():
+        raise TypeError(f"w: expected floating-point parameters, got {w[0].dtype}")
+
+    full = torch.float32 if w[0].dtype in (torch.float16, torch.bfloat16) else w[0].dtype
+    return _Problem(
+        input.to(full),
+        torch.stack(list(w)).to(full),
+        [matrix.to(full) for matrix in V],
+        torch.stack(list(b)).to(full),
+        time_steps([c_l.to(full) for c_l in c], dt),
+        [None if matrix is None else matrix.to(full) for matrix in Lambda],
+        checks.not_negative("alpha", alpha),
+        None if mask is None else mask.to(full),
+        lengths,
+        pick_backend(backend, input.device),
+    )
+
+
+def _start(state: Any, problem: _Problem) -> Tensor:
+    """(2, L, b, m): the initial y and z, checked."""
+    shape, like = problem.state_shape, problem.w
+    if not isinstance(state, (tuple, list)) or len(state) != 2:
+        raise TypeError(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
+    half = (torch.float16, torch.bfloat16)
+    pair = [t.to(like.dtype) if isinstance(t, Tensor) and t.dtype in half else t for t in state]
+    return torch.stack([checks.tensor(f"state[{i}]", t, shape, "(L, b, m)", like) for i, t in enumerate(pair)])
+
+
+def unicornn(
+    input: Tensor,
+    w: Sequence[Tensor],
+    V: Sequence[Tensor],
+    b: Sequence[Tensor],
+    c: Sequence[Tensor],
+    Lambda: Sequence[Tensor | None] | None = None,
+    *,
+    dt: float | Sequence[float] = 0.1,
+    alpha: float = 1.0,
+    state: State | tuple[Tensor, Tensor] | None = None,
+    lengths: Tensor | Sequence[int] | None = None,
+    output: str | Tensor = "all",
+    mask: Tensor | None = None,
+    backward: str = "invert",
+    backend: str = "auto",
+) -> tuple[Tensor, State]:
+    """eq:ucrn, with eq:ucrn_res where there is a Λ: L layers over a batch of sequences.
+
+    Args:
+        input: (N, b, d).
+        w, b, c: one (m,) per layer.
+        V: one matrix per layer, (m, d) for the first and (m, m) for the others.
+        Lambda: None, or per layer None for the first S and a matrix for the others, (m, d) for the first of them.
+        dt: Δt > 0, a number or one per layer.
+        alpha: α >= 0.
+        state: initial (y, z), each (L, b, m); zero if None.
+        lengths: (b,), the lengths of the sequences; what comes after is padding.
+        output: "all", "last", or time steps, int64 (k,) or (k, b).
+        mask: (L, b, m), multiplied with the output of each layer: variational dropout.
+        backward: "invert" recomputes the states backwards from the last one; "store" keeps activations, which is
+            faster and needs memory O(N b m L). The gradients are the same bit for bit.
+        backend: "auto", "reference" or "cpu".
+
+    Returns:
+        The output, (N, b, m), (b, m) or (k, b, m), and the final ``State``, each of y and z (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> w, V, b, c = [torch.rand(4)], [torch.randn(4, 2)], [torch.zeros(4)], [torch.zeros(4)]
+        >>> out, (y, z) = unicornn(torch.randn(50, 3, 2), w, V, b, c, dt=0.2, output="last")
+        >>> out.shape, y.shape
+        (torch.Size([3, 4]), torch.Size([1, 3, 4]))
+    """
+    p = _problem(input, w, V, b, c, Lambda, dt, alpha, mask, lengths, backend)
+    checks.choice("backward", backward, BACKWARDS)
+    every, steps = _wanted(output, p)
+    result = input.dtype if input.dtype == w[0].dtype else p.w.dtype
+
+    if p.backend == "reference":
+        start = p.u.new_zeros((2, *p.state_shape)) if state is None else _start(state, p)
+        if not torch.compiler.is_compiling():
+            library.check_values(len(input), p.lengths, steps)
+        outputs, y, z = reference.forward(
+            p.u, start[0], start[1], p.w, p.V, p.b, p.a, p.Lambda, p.alpha, p.mask, p.lengths
+        )
+        final = State(y, z, mask=p.mask)
+        if steps is not None:
+            outputs = outputs.gather(0, steps[:, :, None].expand(-1, -1, outputs.shape[2]))
+    else:
+        if state is None:
+            start, rest = p.w.new_zeros((2, *p.state_shape)), None
+            grid = start.long()
+        else:
+            start = _start(state, p)
+            grid, rest = enter(state, start)
+        inputs = (p.u, start, p.w, p.b, p.a, *p.V, *(Λ for Λ in p.Lambda if Λ is not None))
+        train = torch.is_grad_enabled() and any(t.requires_grad for t in inputs)
+        outputs, pair, grid, _, _ = library.forward(
+            p.u, start, grid, rest, *p.weights, p.mask, p.lengths, steps, every, backward if train else "nothing"
+        )
+        final = State(pair[0], pair[1], grid.detach(), rest, p.mask)
+    if isinstance(output, str) and output == "last":
+        outputs = final.y[-1] if p.mask is None else final.y[-1] * p.mask[-1]
+    return outputs.to(result), final
+
+
+def _wanted(output: Any, p: _Problem) -> tuple[bool, Tensor | None]:
+    """Whether all steps are wanted, else which, (k, b)."""
+    if isinstance(output, str):
+        return checks.choice("output", output, ("all", "last")) == "all", None
+    if not isinstance(output, Tensor):
+        raise TypeError(f"output: expected 'all', 'last' or a LongTensor, got {type(output).__name__}")
+    steps, batch = checks.indices("output", output, p.u.device), p.u.shape[1]
+    if steps.dim() == 1:
+        steps = steps[:, None].expand(-1, batch)
+    if steps.dim() != 2 or steps.shape[1] != batch:
+        raise ValueError(f"output: expected time steps of shape (k,) or (k, b={batch}), got {tuple(output.shape)}")
+    return False, steps.contiguous()
+
+
+def inverse(
+    input: Tensor,
+    state: State | tuple[Tensor, Tensor],
+    w: Sequence[Tensor],
+    V: Sequence[Tensor],
+    b: Sequence[Tensor],
+    c: Sequence[Tensor],
+    Lambda: Sequence[Tensor | None] | None = None,
+    *,
+    dt: float | Sequence[float] = 0.1,
+    alpha: float = 1.0,
+    lengths: Tensor | Sequence[int] | None = None,
+    mask: Tensor | None = None,
+    backend: str = "auto",
+) -> State:
+    """eq:inv_ucrn: from the final state of ``unicornn(input, …)`` back to the initial one, bit for bit.
+
+    Arguments as for ``unicornn``; ``state`` must be the ``State`` it returned for the result to be exact, and ``mask``
+    the one it was given. Not differentiable, except with backend="reference", which is exact up to rounding only.
+
+    Example:
+        >>> import torch
+        >>> w, V, b, c = [torch.rand(4)], [torch.randn(4, 2)], [torch.zeros(4)], [torch.zeros(4)]
+        >>> u, start = torch.randn(1000, 3, 2), (torch.randn(1, 3, 4), torch.randn(1, 3, 4))
+        >>> _, final = unicornn(u, w, V, b, c, state=start)
+        >>> y0, z0 = inverse(u, final, w, V, b, c)
+        >>> bool((y0 == start[0]).all() and (z0 == start[1]).all())
+        True
+    """
+    p = _problem(input, w, V, b, c, Lambda, dt, alpha, mask, lengths, backend)
+    last = _start(state, p)
+    if p.backend == "reference":
+        y, z = reference.inverse(p.u, last[0], last[1], p.w, p.V, p.b, p.a, p.Lambda, p.alpha, p.mask, p.lengths)
+        return State(y, z, mask=p.mask)
+    grid, rest = enter(state, last)
+    with torch.no_grad():
+        grid = library.inverse(p.u, grid, *p.weights, p.mask, p.lengths)
+        pair = value(grid, rest, p.w.dtype)
+    return State(pair[0], pair[1], grid, rest, p.mask)
+
+
+__all__ = ["inverse", "pick_backend", "time_steps", "to_grid", "unicornn"]

@@ -1,0 +1,105 @@
+"""The recurrence of one layer over a chunk in plain torch, with Appendix B's adjoint derived by hand.
+
+The middle rung of the ladder: checked against the reference under autograd, and the standard for the kernels. It has
+the kernels' interface (see ``stack.Recurrence``) and their grid, and runs wherever torch has float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unicornn.state import RANGE, UNIT
+
+
+class Recurrence:
+    """One layer: w, b, a (m,), grid (2, b, m) int64."""
+
+    def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
+        self.w, self.b, self.a, self.alpha, self.unit = w, b, a, alpha, UNIT[w.dtype]
+        self.state = grid.to(torch.float64 if w.dtype == torch.float32 else torch.int64, copy=True)
+        self.out_of_range = 0
+
+    @staticmethod
+    def mark_shape(b: int, m: int) -> tuple[int, ...]:
+        return 2, b, m
+
+    def mark(self, to: Tensor) -> None:
+        to.copy_(self.state)
+
+    def recall(self, mark: Tensor) -> None:
+        self.state.copy_(mark)
+
+    def _real(self, units: Tensor) -> Tensor:
+        return units.to(self.w.dtype) * self.unit
+
+    def _kick(self, t: Tensor, y: Tensor) -> Tensor:
+        """a (t + α y), rounded to the grid."""
+        return (self.a / self.unit * (t + self.alpha * y)).round().to(self.state.dtype)
+
+    def _drift(self, Z: Tensor) -> Tensor:
+        """a z, rounded to the grid."""
+        return (self.a.double() * Z.double()).round().to(self.state.dtype)
+
+    def _check(self) -> None:
+        size = self.state.double().abs().sum(0)
+        self.out_of_range += int((~(size * self.unit < RANGE)).sum())
+
+    def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None:
+        """Forwards: x (K, b, m) becomes t = tanh(w y + x + b); y (K, b, m) is written, zero in the padding."""
+        Y, Z = self.state
+        for n, k in enumerate(active):
+            before = self._real(Y[:k])
+            x[n, :k] = torch.tanh(self.w * before + (x[n, :k] + self.b))
+            Z[:k] -= self._kick(x[n, :k], before)
+            Y[:k] += self._drift(Z[:k])
+            self._check()
+            y[n, :k], y[n, k:] = self._real(Y[:k]), 0
+
+    def replay(self, t: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
+        """Forwards again from stored t (K, b, m): y (K + 1, b, m) from the state before the chunk on, z (K, b, m)."""
+        Y, Z = self.state
+        y[0] = self._real(Y)
+        for n, k in enumerate(active):
+            Z[:k] -= self._kick(t[n, :k], y[n, :k])
+            Y[:k] += self._drift(Z[:k])
+            y[n + 1, :k], y[n + 1, k:], z[n, :k] = self._real(Y[:k]), 0, self._real(Z[:k])
+
+    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
+        """Backwards, eq:inv_ucrn: x (K, b, m) becomes t; y and z as in the replay."""
+        Y, Z = self.state
+        running = 0
+        for n, k in reversed(list(enumerate(active))):
+            y[n + 1, running:k], y[n + 1, k:] = self._real(Y[running:k]), 0  # sequences that end here; padding
+            running = k
+            z[n, :k] = self._real(Z[:k])
+            Y[:k] -= self._drift(Z[:k])
+            y[n, :k] = self._real(Y[:k])
+            x[n, :k] = torch.tanh(self.w * y[n, :k] + (x[n, :k] + self.b))
+            Z[:k] += self._kick(x[n, :k], y[n, :k])
+            self._check()
+
+    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
+        """From the gradients of the final y and z, (b, m)."""
+        self.δy, self.δz = gy.clone(), gz.clone()
+        self.gw, self.gb, self.ga = (torch.zeros_like(gy, dtype=torch.float64) for _ in range(3))
+
+    def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
+        """eq:td_grad2, eq:td_grad3: g (K, b, m) comes as ∂E/∂y of the output and leaves as ∂E/∂x, zero in the padding."""
+        for n, k in reversed(list(enumerate(active))):
+            self.δy[:k] += g[n, :k]
+            self.δz[:k] += self.a * self.δy[:k]
+            gx = -self.a * self.δz[:k] * (1 - t[n, :k] ** 2)
+            self.ga[:k] += self.δy[:k] * z[n, :k] - self.δz[:k] * (t[n, :k] + self.alpha * y[n, :k])
+            self.gw[:k] += gx * y[n, :k]
+            self.gb[:k] += gx
+            self.δy[:k] += gx * self.w - self.alpha * self.a * self.δz[:k]
+            g[n, :k], g[n, k:] = gx, 0
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Gradients of w, b, a (m,) and of the initial y, z (b, m)."""
+        gw, gb, ga = (total.sum(0).to(self.w.dtype) for total in (self.gw, self.gb, self.ga))
+        return gw, gb, ga, self.δy, self.δz

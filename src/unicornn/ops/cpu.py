@@ -1,0 +1,162 @@
+"""The recurrence of one layer over a chunk on the CPU: packs torch tensors for the Numba kernels and calls them.
+
+Threads are torch's number of threads. With one thread no thread pool is touched, so a forked worker may use the layer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unicornn.state import RANGE, UNIT
+
+BLOCK = 128
+"""Elements that a thread carries through a chunk at a time; small enough for the L1 cache."""
+
+SHARE = 1024
+"""Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""
+
+_lock = threading.Lock()  # Numba's fall-back thread pool must not be entered by two threads at once.
+_compiled: set[tuple[str, torch.dtype]] = set()
+_patience = 1.0  # seconds after which a compilation is announced
+
+
+@cache
+def _kernels() -> ModuleType:
+    from unicornn.ops import kernels
+
+    return kernels
+
+
+@cache
+def _announce() -> None:
+    logging.getLogger("unicornn").warning("unicornn: compiling the CPU kernels; this happens once, then they are cached")
+
+
+def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
+    kernel = getattr(_kernels(), name)
+    if (name, dtype) in _compiled:
+        return kernel(*args) or 0
+    timer = threading.Timer(_patience, _announce)
+    timer.daemon = True
+    timer.start()
+    try:
+        return kernel(*args) or 0
+    finally:
+        timer.cancel()
+        _compiled.add((name, dtype))
+
+
+def _run(name: str, dtype: torch.dtype, blocks: int, *args: Any) -> int:
+    import numba
+
+    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS, blocks * BLOCK // SHARE)
+    if threads <= 1:
+        return _call(f"{name}_blocks", dtype, *args, 0, blocks)
+    with _lock:
+        numba.set_num_threads(threads)
+        return _call(name, dtype, *args)
+
+
+class Recurrence:
+    """One layer: w, b, a (m,), grid (2, b, m) int64. The interface is ``stack.Recurrence``'s."""
+
+    def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
+        _, self.batch, self.m = grid.shape
+        self.E = self.batch * self.m
+        self.blocks = -(-self.E // BLOCK)
+        self.dtype = w.dtype
+        number = np.float32 if w.dtype == torch.float32 else np.float64
+        unit = UNIT[w.dtype]
+        self.unit, self.alpha, self.limit = number(unit), number(alpha), np.float64(RANGE / unit)
+        self.w, self.a = self._tile(w), self._tile(a)
+        scratch = torch.zeros_like(self.w)
+        self.P = torch.stack([self.w, self._tile(b), self._tile(a / unit), self.a, scratch, scratch, scratch], 1)
+        state = torch.float64 if w.dtype == torch.float32 else torch.int64
+        self.S = torch.stack([self._blocks(grid[0].to(state)), self._blocks(grid[1].to(state))], 1)
+        self._P, self._S = self._flat(self.P), self._flat(self.S)
+        self.out_of_range = 0
+
+    def _blocks(self, v: Tensor) -> Tensor:
+        """(b, m) as (blocks, BLOCK), zero at the end."""
+        flat = v.reshape(-1)
+        return torch.nn.functional.pad(flat, (0, self.blocks * BLOCK - self.E)).view(self.blocks, BLOCK)
+
+    def _tile(self, v: Tensor) -> Tensor:
+        return self._blocks(v.expand(self.batch, self.m))
+
+    def _unblock(self, v: Tensor) -> Tensor:
+        """(blocks, BLOCK) as (b, m)."""
+        return v.reshape(-1)[: self.E].reshape(self.batch, self.m)
+
+    def _flat(self, v: Tensor) -> np.ndarray[Any, Any]:
+        return v.view(self.blocks, -1).numpy()
+
+    def _rows(self, v: Tensor) -> np.ndarray[Any, Any]:
+        return v.view(-1, self.E).numpy()
+
+    @staticmethod
+    def mark_shape(b: int, m: int) -> tuple[int, ...]:
+        return -(-b * m // BLOCK), 2, BLOCK
+
+    def mark(self, to: Tensor) -> None:
+        to.copy_(self.S)
+
+    def recall(self, mark: Tensor) -> None:
+        self.S.copy_(mark)
+
+    @property
+    def state(self) -> Tensor:
+        return torch.stack([self._unblock(self.S[:, 0]), self._unblock(self.S[:, 1])])
+
+    def _trace(self, name: str, active: np.ndarray[Any, Any], *rows: Tensor) -> None:
+        self.out_of_range += _run(
+            name,
+            self.dtype,
+            self.blocks,
+            *map(self._rows, rows),
+            self._S,
+            self._P,
+            self.unit,
+            self.alpha,
+            self.limit,
+            active * self.m,
+        )
+
+    def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None:
+        self._trace("advance", active, x, y)
+
+    def replay(self, t: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
+        self._trace("replay", active, t, y, z)
+
+    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
+        self._trace("retreat", active, x, y, z)
+
+    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
+        zero = torch.zeros_like(self.w)
+        self.D = torch.stack([self.w, self.a, self._blocks(gy), self._blocks(gz), zero, zero, zero], 1)
+        self.T = torch.zeros(self.blocks, 3, BLOCK, dtype=torch.float64)
+
+    def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
+        _run(
+            "adjoint",
+            self.dtype,
+            self.blocks,
+            *map(self._rows, (t, y, z, g)),
+            self._flat(self.D),
+            self._flat(self.T),
+            self.alpha,
+            active * self.m,
+        )
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        # NumPy adds up the batch in one thread, in one order.
+        gw, gb, ga = (torch.from_numpy(self._unblock(self.T[:, k]).numpy().sum(0)).to(self.dtype) for k in range(3))
+        return gw, gb, ga, self._unblock(self.D[:, 2]), self._unblock(self.D[:, 3])

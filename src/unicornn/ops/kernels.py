@@ -1,0 +1,300 @@
+"""Numba kernels of the recurrence: one layer over one chunk of time, on the CPU.
+
+All neurons of all sequences are independent, so a step works on one flat row of E = b·m elements. Rows are cut into
+blocks of B elements that stay in the L1 cache over the whole chunk, and blocks are shared out among threads; nothing
+crosses a block, so neither the block size nor the number of threads changes a bit of the result.
+
+Memory is laid out for the vectoriser, which gives up when it has to tell too many arrays apart at run time: what
+belongs to a block lies in one array, at multiples of the constant B.
+
+    S  the state           Y, Z: whole numbers of grid units (float64 for float32 layers, int64 for float64 ones)
+    P  the parameters      w, b, a in grid units, a, and three scratch rows: the increment of Z, y before the chunk, z
+    D  the adjoint         w, a, δy, δz and the gradients of w, b, a over one chunk
+
+No fast-math: every fused multiply-add is written as one, hence forward, inverse and replay round alike.
+This is the only module that imports numba; it is imported on first use.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange, types
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import make_array, populate_array
+
+from unicornn.ops.cpu import BLOCK
+
+B = BLOCK
+P_ROWS, D_ROWS, T_ROWS = 7, 7, 3
+_B, _A_UNITS, _A, _INC, _Y, _Z = (k * B for k in range(1, 7))  # offsets in P, w being at 0
+_DA, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 7))  # offsets in D, w being at 0
+
+_options = {"error_model": "numpy", "nogil": True, "cache": True}
+_inlined = {"error_model": "numpy", "forceinline": True}
+
+# tanh(x) = -m / (2 + m) with m = exp(-2|x|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|x| - k log 2. One ulp, and exactly ±1 where
+# float32 says so: the adjoint needs 1 - tanh².
+_FAR = np.float32(10.0)
+_LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+_E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
+_ONE, _TWO = np.float32(1), np.float32(2)
+
+
+@intrinsic
+def fma(typingctx, a, b, c):
+    """a·b + c, rounded once."""
+    if not (a == b == c and isinstance(a, types.Float)):
+        return None
+    return a(a, b, c), lambda context, builder, signature, args: builder.fma(*args)
+
+
+@intrinsic
+def part(typingctx, array, start, length):
+    """array.flat[start : start + length], without the reference counting of a slice, for which threads would queue."""
+    result = types.Array(array.dtype, 1, "C")
+
+    def codegen(context, builder, signature, args):
+        whole = make_array(array)(context, builder, args[0])
+        view = make_array(result)(context, builder)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        populate_array(view, builder.gep(whole.data, [args[1]]), [args[2]], [size], size, None)
+        return view._getvalue()
+
+    return result(array, types.intp, types.intp), codegen
+
+
+@intrinsic
+def power_of_two(typingctx, k):
+    """2ᵏ in float32, for a whole number k of type int32, by writing the exponent."""
+
+    def codegen(context, builder, signature, args):
+        integer = args[0].type
+        bits = builder.shl(builder.add(args[0], integer(127)), integer(23))
+        return builder.bitcast(bits, context.get_value_type(types.float32))
+
+    return types.float32(types.int32), codegen
+
+
+def tanh(x):
+    """tanh; our own in float32, the C library's in float64."""
+
+
+@overload(tanh, jit_options=_inlined)
+def _tanh(x):
+    if x != types.float32:
+        return lambda x: math.tanh(x)
+
+    def single(x):
+        q = -_TWO * (_FAR if abs(x) > _FAR else abs(x))
+        k = np.rint(q * _LOG2E)
+        r = fma(-k, _LN2_LO, fma(-k, _LN2_HI, q))
+        rr = r * r
+        p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
+        p = fma(rr, p, r)
+        s = power_of_two(np.int32(k))
+        m = fma(s, p, s - _ONE)
+        t = m / (_TWO + m)
+        return t if x < 0 else -t
+
+    return single
+
+
+# One step of one block: short loops over contiguous rows, which LLVM turns into vector code.
+
+
+@njit(**_options)
+def _kick(x, y, P, alpha, e):
+    """x ← t = tanh(w y + x + b), and the increment a (t + α y) of z in grid units."""
+    for i in range(e):
+        t = tanh(fma(y[i], P[i], x[i] + P[_B + i]))
+        x[i] = t
+        P[_INC + i] = np.rint(P[_A_UNITS + i] * fma(y[i], alpha, t))
+
+
+@njit(**_options)
+def _kick_again(t, y, P, alpha, e):
+    """The increment of z from a stored t."""
+    for i in range(e):
+        P[_INC + i] = np.rint(P[_A_UNITS + i] * fma(y[i], alpha, t[i]))
+
+
+@njit(**_options)
+def _drift(y, z, S, P, unit, limit, e):
+    """z ← z - increment, y ← y + a z. Returns how many states are out of the grid's range."""
+    out = 0
+    for i in range(e):
+        Z = S[B + i] - S.dtype.type(P[_INC + i])
+        Y = S[i] + S.dtype.type(np.rint(np.float64(P[_A + i]) * np.float64(Z)))
+        S[B + i] = Z
+        S[i] = Y
+        z[i] = z.dtype.type(Z) * unit
+        y[i] = y.dtype.type(Y) * unit
+        out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+    return out
+
+
+@njit(**_options)
+def _undrift(y, z, S, P, unit, limit, e):
+    """The inverse of the drift, after that of the kick one step later: z ← z + increment, y ← y - a z."""
+    out = 0
+    for i in range(e):
+        Z = S[B + i] + S.dtype.type(P[_INC + i])
+        Y = S[i] - S.dtype.type(np.rint(np.float64(P[_A + i]) * np.float64(Z)))
+        S[B + i] = Z
+        S[i] = Y
+        z[i] = z.dtype.type(Z) * unit
+        y[i] = y.dtype.type(Y) * unit
+        out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+    return out
+
+
+@njit(**_options)
+def _pull_back(t, y, z, g, D, alpha, e):
+    """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output."""
+    one = D.dtype.type(1)
+    for i in range(e):
+        a = D[_DA + i]
+        dy = D[_DY + i] + g[i]
+        dz = fma(a, dy, D[_DZ + i])
+        q = a * dz
+        gx = -q * (one - t[i] * t[i])
+        D[_GA + i] = fma(-dz, fma(alpha, y[i], t[i]), fma(dy, z[i], D[_GA + i]))
+        D[_GW + i] = fma(gx, y[i], D[_GW + i])
+        D[_GB + i] += gx
+        D[_DZ + i] = dz
+        D[_DY + i] = fma(-alpha, q, fma(gx, D[i], dy))
+        g[i] = gx
+
+
+@njit(**_options)
+def _show(row, S, unit, i0, i1):
+    """y of the state."""
+    for i in range(i0, i1):
+        row[i] = row.dtype.type(S[i]) * unit
+
+
+@njit(**_options)
+def _clear(row, e):
+    """Zero where a sequence is over."""
+    for i in range(e, len(row)):
+        row[i] = 0
+
+
+# A chunk, blocks k0 to k1. `active[n]` elements of row n are within their sequence's length; the rest is padding.
+
+
+@njit(**_options)
+def advance_blocks(x, y, S, P, unit, alpha, limit, active, k0, k1):
+    """Forwards through a chunk: x (K, E) becomes t, y (K, E) is written. Returns the number out of range."""
+    K, E = x.shape
+    out = 0
+    for k in range(k0, k1):
+        lo = k * B
+        size = min(E - lo, B)
+        s, p = part(S, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
+        before, z = part(p, _Y, size), part(p, _Z, size)
+        _show(before, s, unit, 0, size)
+        for n in range(K):
+            e = max(min(size, active[n] - lo), 0)
+            after = part(y, n * E + lo, size)
+            _kick(part(x, n * E + lo, size), before, p, alpha, e)
+            out += _drift(after, z, s, p, unit, limit, e)
+            _clear(after, e)
+            before = after
+    return out
+
+
+@njit(**_options)
+def replay_blocks(t, y, z, S, P, unit, alpha, limit, active, k0, k1):
+    """Forwards again from stored t (K, E): y (K + 1, E) from the state before the chunk on, z (K, E)."""
+    K, E = t.shape
+    out = 0
+    for k in range(k0, k1):
+        lo = k * B
+        size = min(E - lo, B)
+        s, p = part(S, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
+        before = part(y, lo, size)
+        _show(before, s, unit, 0, size)
+        for n in range(K):
+            e = max(min(size, active[n] - lo), 0)
+            after = part(y, (n + 1) * E + lo, size)
+            _kick_again(part(t, n * E + lo, size), before, p, alpha, e)
+            out += _drift(after, part(z, n * E + lo, size), s, p, unit, limit, e)
+            _clear(after, e)
+            before = after
+    return out
+
+
+@njit(**_options)
+def retreat_blocks(x, y, z, S, P, unit, alpha, limit, active, k0, k1):
+    """Backwards through a chunk, eq:inv_ucrn: x (K, E) becomes t; y (K + 1, E), z (K, E) as in the replay."""
+    K, E = x.shape
+    out = 0
+    for k in range(k0, k1):
+        lo = k * B
+        size = min(E - lo, B)
+        s, p = part(S, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
+        p[_INC : _INC + B] = 0
+        running = 0
+        for n in range(K - 1, -1, -1):
+            e = max(min(size, active[n] - lo), 0)
+            after, before = part(y, (n + 1) * E + lo, size), part(y, n * E + lo, size)
+            _show(after, s, unit, running, e)  # sequences that end here
+            _clear(after, e)
+            running = e
+            out += _undrift(before, part(z, n * E + lo, size), s, p, unit, limit, e)
+            _kick(part(x, n * E + lo, size), before, p, alpha, e)
+        for i in range(B):
+            s[B + i] += s.dtype.type(p[_INC + i])
+    return out
+
+
+@njit(**_options)
+def adjoint_blocks(t, y, z, g, D, T, alpha, active, k0, k1):
+    """Appendix B through a chunk: g (K, E) comes as ∂E/∂y and leaves as ∂E/∂x; T gathers the gradients of w, b, a."""
+    K, E = t.shape
+    for k in range(k0, k1):
+        lo = k * B
+        size = min(E - lo, B)
+        d, total = part(D, k * D_ROWS * B, D_ROWS * B), part(T, k * T_ROWS * B, T_ROWS * B)
+        for n in range(K - 1, -1, -1):
+            e, o = max(min(size, active[n] - lo), 0), n * E + lo
+            g_n = part(g, o, size)
+            _pull_back(part(t, o, size), part(y, o, size), part(z, o, size), g_n, d, alpha, e)
+            _clear(g_n, e)
+        for i in range(T_ROWS * B):
+            total[i] += np.float64(d[_GW + i])
+            d[_GW + i] = 0
+
+
+# The same, with the blocks shared out among threads.
+
+
+@njit(parallel=True, **_options)
+def advance(x, y, S, P, unit, alpha, limit, active):
+    out = 0
+    for k in prange(S.shape[0]):
+        out += advance_blocks(x, y, S, P, unit, alpha, limit, active, k, k + 1)
+    return out
+
+
+@njit(parallel=True, **_options)
+def replay(t, y, z, S, P, unit, alpha, limit, active):
+    out = 0
+    for k in prange(S.shape[0]):
+        out += replay_blocks(t, y, z, S, P, unit, alpha, limit, active, k, k + 1)
+    return out
+
+
+@njit(parallel=True, **_options)
+def retreat(x, y, z, S, P, unit, alpha, limit, active):
+    out = 0
+    for k in prange(S.shape[0]):
+        out += retreat_blocks(x, y, z, S, P, unit, alpha, limit, active, k, k + 1)
+    return out
+
+
+@njit(parallel=True, **_options)
+def adjoint(t, y, z, g, D, T, alpha, active):
+    for k in prange(D.shape[0]):
+        adjoint_blocks(t, y, z, g, D, T, alpha, active, k, k + 1)

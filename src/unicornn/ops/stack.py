@@ -1,0 +1,338 @@
+"""All layers over chunks of time, forwards and in reverse: memory O(N b d + L b m), whatever N.
+
+Time is cut into chunks of K steps, and all layers are carried through a chunk before the next one. Forwards only the
+carried states are kept. Backwards, chunk by chunk, layer 1 is inverted from its carried state (its input is stored),
+which gives the input of layer 2, and so on to the top; then the adjoint runs down again within the chunk. With
+``store``, t = tanh(…) of every step and the states at the cuts are kept instead, and replayed.
+
+A matrix product must give the same bits each time it is made, so the cuts follow from the sizes alone, and operands
+lie at the same place relative to a cache line. Inside, sequences are sorted by falling length, so that those still
+running at a step come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unicornn.ops.memory import empty
+
+CHUNK = 1 << 19
+"""Elements of a layer (K·b·m) in a chunk: small enough for the cache, large enough for the matrix product."""
+
+LINE = 16
+"""Chunks begin at multiples of this many steps, hence on a cache line."""
+
+
+class Recurrence(Protocol):
+    """One layer over a chunk of time: what a back-end has to provide. See ``adjoint.Recurrence`` for its meaning."""
+
+    out_of_range: int
+
+    def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None: ...
+    @property
+    def state(self) -> Tensor: ...
+    @staticmethod
+    def mark_shape(b: int, m: int) -> tuple[int, ...]: ...
+    def mark(self, to: Tensor) -> None: ...
+    def recall(self, mark: Tensor) -> None: ...
+    def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def replay(self, t: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None: ...
+    def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
+
+
+def chunk_length(N: int, b: int, m: int) -> int:
+    """K, from the sizes alone."""
+    K = CHUNK // (b * m) // LINE * LINE
+    return min(max(K, LINE), 512, max(N, 1))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """w, b, a (L, m); V[l] (m, d or m); Lambda: the matrices of the last len(Lambda) layers, which skip S layers."""
+
+    w: Tensor
+    V: Sequence[Tensor]
+    b: Tensor
+    a: Tensor
+    Lambda: Sequence[Tensor]
+    alpha: float
+
+    def skip(self, l: int) -> tuple[int, Tensor] | None:
+        """Where layer l's residual connection comes from (0 being the input, k the output of layer k), and its Λ."""
+        S = len(self.V) - len(self.Lambda)
+        return (l - S, self.Lambda[l - S]) if l >= S else None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    index: int
+    n0: int
+    n1: int
+    active: np.ndarray[Any, Any]  # sequences still running, at each step
+
+
+class Stack:
+    """L layers over the input u (N, b, d), from or back to a state, grid (2, L, b, m) int64.
+
+    mask (L, b, m) or None; lengths (b,) or None; steps (k, b) or None: the time steps whose output is wanted.
+    """
+
+    def __init__(
+        self,
+        recurrence: type[Recurrence],
+        weights: Weights,
+        u: Tensor,
+        grid: Tensor,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        steps: Tensor | None = None,
+    ) -> None:
+        self.weights, self.u = weights, u
+        (self.N, self.batch, self.d), (self.L, self.m) = u.shape, weights.w.shape
+        self.K = chunk_length(self.N, self.batch, self.m)
+        self.V = [_aligned(V) for V in weights.V]
+        self.order = None
+        if lengths is not None:
+            self.order = torch.argsort(lengths, descending=True, stable=True)
+            self.lengths = lengths[self.order]
+            self.back = torch.argsort(self.order)
+            grid, mask = grid[:, :, self.order], None if mask is None else mask[:, self.order]
+        self.mask = mask
+        self.layers = [
+            recurrence(weights.w[l], weights.b[l], weights.a[l], weights.alpha, grid[:, l]) for l in range(self.L)
+        ]
+        self.mark_shape = recurrence.mark_shape(self.batch, self.m)
+        self._sort_steps(steps)
+
+    # What the caller sees, in the caller's order of sequences
+
+    def _unsorted(self, v: Tensor, dim: int) -> Tensor:
+        return v if self.order is None else v.index_select(dim, self.back)
+
+    def _sorted(self, v: Tensor, dim: int) -> Tensor:
+        return v if self.order is None else v.index_select(dim, self.order)
+
+    @property
+    def state(self) -> Tensor:
+        """(2, L, b, m) in grid units."""
+        return self._unsorted(torch.stack([layer.state for layer in self.layers], 1), 2)
+
+    @property
+    def out_of_range(self) -> list[int]:
+        """The layers (from 1) whose state left the grid's range."""
+        return [l + 1 for l, layer in enumerate(self.layers) if layer.out_of_range]
+
+    def _sort_steps(self, steps: Tensor | None) -> None:
+        if steps is None:
+            self.when = torch.zeros(0, dtype=torch.long)
+            return
+        self.when, self.where = self._sorted(steps, 1).reshape(-1).sort(stable=True)
+
+    def _wanted(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the wanted outputs, those in the chunk: their places in the (k, b) list, their rows and sequences."""
+        i0, i1 = torch.searchsorted(self.when, torch.tensor([chunk.n0, chunk.n1])).tolist()
+        places = self.where[i0:i1]
+        return places, self.when[i0:i1] - chunk.n0, places % self.batch
+
+    # Chunks and their memory
+
+    def _chunks(self) -> list[Chunk]:
+        N = self.N if self.order is None else int(self.lengths[0])
+        chunks = []
+        for index, n0 in enumerate(range(0, N, self.K)):
+            n1 = min(n0 + self.K, N)
+            if self.order is None:
+                active = np.full(n1 - n0, self.batch)
+            else:
+                active = (self.lengths > torch.arange(n0, n1)[:, None]).sum(1).numpy()
+            chunks.append(Chunk(index, n0, n1, active))
+        return chunks
+
+    def _buffers(self, count: int, before: bool = False) -> list[Tensor]:
+        """(K, b, m) each; with ``before`` one row more in front, the others beginning on a cache line."""
+        row = self.batch * self.m
+        lead = -(-row // LINE) * LINE if before else 0
+        rows, offset = (self.K + 1, lead - row) if before else (self.K, 0)
+        size = -(-(lead + self.K * row) // LINE) * LINE
+        flat = empty(self.u, count, size)
+        return [f[offset : offset + rows * row].view(rows, self.batch, self.m) for f in flat]
+
+    def _inputs(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, Tensor]]:
+        """Chunks of the input (K, b, d), contiguous, aligned, sorted, zero in the padding."""
+        work: Tensor | None = None
+        for chunk in chunks:
+            part = self.u[chunk.n0 : chunk.n1]
+            if self.order is None and part.is_contiguous() and part.data_ptr() % 64 == 0:
+                yield chunk, part
+                continue
+            if work is None:
+                work = empty(self.u, self.K, self.batch, self.d)
+            rows = work[: chunk.n1 - chunk.n0]
+            if self.order is None:
+                rows.copy_(part)
+            else:
+                torch.index_select(part, 1, self.order, out=rows)
+                if chunk.active[-1] < self.batch:
+                    padding = torch.arange(self.batch) >= torch.from_numpy(chunk.active)[:, None]
+                    rows.masked_fill_(padding[:, :, None], 0)
+            yield chunk, rows
+
+    def _drive(self, l: int, below: Sequence[Tensor], x: Tensor) -> None:
+        """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹; ``below`` holds u, y¹, …, yˡ⁻¹ (the bias is the recurrence's)."""
+        torch.mm(below[l].flatten(0, 1), self.V[l].t(), out=x.view(-1, self.m))
+        if skip := self.weights.skip(l):
+            k, Lambda = skip
+            x.view(-1, self.m).addmm_(below[k].flatten(0, 1), Lambda.t())
+
+    # The three passes
+
+    def forward(self, every: bool, keep: Tensor | None, marks: Tensor | None) -> Tensor:
+        """Carries the state through the sequence; returns the output: all of it, or that of the wanted steps.
+
+        keep (L, N, b, m) and marks (chunks, L, …) receive what ``backward`` needs to replay.
+        """
+        wanted = self.when.numel() // self.batch
+        output = empty(self.u, self.N if every else wanted, self.batch, self.m)
+        direct = every and self.order is None
+        xs = self._buffers(0 if keep is not None else self.L)
+        ys = self._buffers(self.L)
+        outs = self._buffers(0 if self.mask is None else self.L)
+        chunks = self._chunks()
+        for chunk, rows in self._inputs(chunks):
+            K = len(rows)
+            target = output[chunk.n0 : chunk.n1] if direct else None
+            below = [rows]
+            for l, layer in enumerate(self.layers):
+                x = xs[l][:K] if keep is None else keep[l, chunk.n0 : chunk.n1]
+                if marks is not None:
+                    layer.mark(marks[chunk.index, l])
+                self._drive(l, below, x)
+                top = target is not None and l == self.L - 1
+                if self.mask is None:
+                    y = target if top and target is not None else ys[l][:K]
+                    layer.advance(x, y, chunk.active)
+                else:
+                    layer.advance(x, ys[l][:K], chunk.active)
+                    y = target if top and target is not None else outs[l][:K]
+                    torch.mul(ys[l][:K], self.mask[l], out=y)
+                below.append(y)
+            if every and not direct:
+                torch.index_select(below[-1], 1, self.back, out=output[chunk.n0 : chunk.n1])
+            elif not every and wanted:
+                places, step, sequence = self._wanted(chunk)
+                output.view(-1, self.m)[places] = below[-1][step, sequence]
+        if every:
+            output[chunks[-1].n1 :] = 0
+            return output
+        return self._unsorted(output, 1)
+
+    def inverse(self) -> None:
+        """Carries the state back to the beginning."""
+        xs, zs, outs = (self._buffers(n) for n in (1, 1, 0 if self.mask is None else self.L))
+        ys = self._buffers(self.L, before=True)
+        for chunk, rows in self._inputs(self._chunks()[::-1]):
+            self._recover(chunk, rows, xs * self.L, ys, zs * self.L, outs)
+
+    def _recover(
+        self, chunk: Chunk, rows: Tensor, xs: list[Tensor], ys: list[Tensor], zs: list[Tensor], outs: list[Tensor]
+    ) -> list[Tensor]:
+        """Inverts all layers over a chunk, bottom up; returns u, y¹, …, yᴸ as the layers above see them."""
+        K, below = len(rows), [rows]
+        for l, layer in enumerate(self.layers):
+            x, y = xs[l][:K], ys[l][: K + 1]
+            self._drive(l, below, x)
+            layer.retreat(x, y, zs[l][:K], chunk.active)
+            below.append(self._masked(l, y[1:], outs))
+        return below
+
+    def _masked(self, l: int, y: Tensor, outs: list[Tensor]) -> Tensor:
+        return y if self.mask is None else torch.mul(y, self.mask[l], out=outs[l][: len(y)])
+
+    def backward(
+        self,
+        g_output: Tensor | None,
+        g_state: Tensor,
+        every: bool,
+        keep: Tensor | None,
+        marks: Tensor | None,
+        need_u: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
+        """Gradients of u (empty if not needed), the initial state (2, L, b, m), w, b, a (L, m), V and Lambda."""
+        g_state = self._sorted(g_state, 2)
+        for l, layer in enumerate(self.layers):
+            layer.start_adjoint(g_state[0, l], g_state[1, l])
+        gu = empty(self.u, self.N if need_u else 0, self.batch, self.d)
+        gV, gLambda = ([torch.zeros_like(V) for V in matrices] for matrices in (self.V, self.weights.Lambda))
+        if not every and g_output is not None:
+            g_output = self._sorted(g_output, 1)
+
+        xs = self._buffers(0 if keep is not None else self.L)
+        zs, gs = self._buffers(self.L), self._buffers(self.L)
+        outs = self._buffers(0 if self.mask is None else self.L)
+        ys = self._buffers(self.L, before=True)
+        work = empty(self.u, self.K if need_u else 0, self.batch, self.d)
+        chunks = self._chunks()
+        for chunk, rows in self._inputs(chunks[::-1]):
+            K = len(rows)
+            if keep is None or marks is None:
+                ts = [x[:K] for x in xs]
+                below = self._recover(chunk, rows, xs, ys, zs, outs)
+            else:
+                ts, below = [t[chunk.n0 : chunk.n1] for t in keep], [rows]
+                for l, layer in enumerate(self.layers):
+                    layer.recall(marks[chunk.index, l])
+                    layer.replay(ts[l], ys[l][: K + 1], zs[l][:K], chunk.active)
+                    below.append(self._masked(l, ys[l][1 : K + 1], outs))
+
+            g: list[Tensor | None] = [None] * (self.L + 1)  # of u, y¹, …, yᴸ as the layers above see them
+            g[self.L] = self._gradient_of_output(chunk, g_output, every, gs[-1][:K])
+            for l in range(self.L - 1, -1, -1):
+                gx = g[l + 1]
+                assert gx is not None
+                if self.mask is not None:
+                    gx *= self.mask[l]
+                self.layers[l].adjoint(ts[l], ys[l][: K + 1], zs[l][:K], gx, chunk.active)
+                links = [(l, self.V[l], gV[l])]
+                if skip := self.weights.skip(l):
+                    links.append((*skip, gLambda[skip[0]]))
+                for k, matrix, g_matrix in links:
+                    flat = gx.flatten(0, 1)
+                    g_matrix.addmm_(flat.t(), below[k].flatten(0, 1))
+                    if k == 0 and not need_u:
+                        continue
+                    target = (work if k == 0 else gs[k - 1])[:K]
+                    if g[k] is None:
+                        torch.mm(flat, matrix, out=target.flatten(0, 1))
+                        g[k] = target
+                    else:
+                        target.flatten(0, 1).addmm_(flat, matrix)
+            if need_u:
+                gu[chunk.n0 : chunk.n1] = self._unsorted(work[:K], 1)
+        if need_u:
+            gu[chunks[-1].n1 :] = 0
+        gw, gb, ga, gy, gz = (torch.stack(g) for g in zip(*(layer.gradients() for layer in self.layers), strict=True))
+        return gu, self._unsorted(torch.stack([gy, gz]), 2), gw, gb, ga, gV, gLambda
+
+    def _gradient_of_output(self, chunk: Chunk, g_output: Tensor | None, every: bool, into: Tensor) -> Tensor:
+        if g_output is None or not (every or self.when.numel()):
+            return into.zero_()
+        if every:
+            part = g_output[chunk.n0 : chunk.n1]
+            return into.copy_(part if self.order is None else part.index_select(1, self.order))
+        places, step, sequence = self._wanted(chunk)
+        rows = g_output.reshape(-1, self.m)[places]
+        return into.zero_().index_put_((step, sequence), rows, accumulate=True)
+
+
+def _aligned(V: Tensor) -> Tensor:
+    V = V.contiguous()
+    return V if V.data_ptr() % 64 == 0 else V.clone()

@@ -1,0 +1,113 @@
+"""The state of a stack: a pair (y, z) that also carries the bits a pair of floats cannot hold.
+
+Each half-step of eq:ucrn adds to one variable a function of the other. Increments are rounded to a fixed grid before
+they are added, which makes the additions exact and the step undoable bit for bit, at any length. The grid is finer
+than float32 (float64), so what the layer hands out remembers where on the grid it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+RANGE = 2.0**17
+"""States of this size or more are beyond the grid."""
+
+UNIT = {torch.float32: 2.0**-36, torch.float64: 2.0**-45}
+"""Spacing of the grid, by the dtype of the layer."""
+
+
+class State(tuple[Tensor, Tensor]):
+    """Hidden states ``(y, z)``, each (L, b, m), as the layer returns and takes them.
+
+    It unpacks and indexes as the pair it is. Handing it back to the layer, to ``step`` or to ``inverse`` goes on
+    exactly where it was taken; so does the dropout mask of the sequence. A plain pair of tensors will do too: it is
+    then rounded to the grid, and a new mask is drawn. Changing ``y`` or ``z`` in place is seen, and what they now hold
+    is used.
+
+    Attributes:
+        grid: (2, L, b, m) int64, y and z in grid units, or None (reference back-end).
+        rest: (2, L, b, m) float64, what rounding the initial state to the grid cut off, or None.
+        mask: (L, b, m), the variational dropout mask of the run that led here, or None.
+
+    Example:
+        >>> import torch, unicornn
+        >>> layer = unicornn.UnICORNN(3, 8, num_layers=2)
+        >>> u = torch.randn(100, 5, 3)
+        >>> _, state = layer(u[:60])
+        >>> y, z = state
+        >>> _, state = layer(u[60:], state)  # goes on without losing a bit
+        >>> state.y.shape
+        torch.Size([2, 5, 8])
+    """
+
+    grid: Tensor | None
+    rest: Tensor | None
+    mask: Tensor | None
+
+    def __new__(
+        cls, y: Tensor, z: Tensor, grid: Tensor | None = None, rest: Tensor | None = None, mask: Tensor | None = None
+    ) -> State:
+        self = tuple.__new__(cls, (y, z))
+        self.grid, self.rest, self.mask = grid, rest, mask
+        return self
+
+    @property
+    def y(self) -> Tensor:
+        return self[0]
+
+    @property
+    def z(self) -> Tensor:
+        return self[1]
+
+    def map(self, f: Callable[[Tensor], Tensor]) -> State:
+        """``f`` applied to every tensor of the state. Count dimensions from the end: ``grid`` has one more in front."""
+        return State(*(t if t is None else f(t) for t in (self[0], self[1], self.grid, self.rest, self.mask)))
+
+    def detach(self) -> State:
+        """The same state, cut off from the graph: for truncated back-propagation."""
+        return self.map(torch.Tensor.detach)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self[0], self[1], self.grid, self.rest, self.mask
+
+    def __repr__(self) -> str:
+        return f"State(y={self[0]!r}, z={self[1]!r})"
+
+
+_FIELDS = ("y", "z", "grid", "rest", "mask")
+pytree.register_pytree_node(
+    State,
+    lambda s: (list(s.__getnewargs__()), None),
+    lambda leaves, _: State(*leaves),
+    serialized_type_name="unicornn.State",
+    flatten_with_keys_fn=lambda s: ([(pytree.GetAttrKey(k), getattr(s, k)) for k in _FIELDS], None),
+)
+
+
+def value(grid: Tensor, rest: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The state in ``dtype``, from whole grid units (of any numeric type) and the rest."""
+    exact = grid.double() * UNIT[dtype]
+    return (exact if rest is None else exact + rest).to(dtype)
+
+
+def to_grid(start: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest point of the grid, in units, and the rest, so that ``value`` gives ``start`` back bit for bit."""
+    exact, unit = start.detach().double(), UNIT[start.dtype]
+    units = (exact / unit).round()
+    return units.long(), exact - units * unit
+
+
+def enter(state: Any, start: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Grid and rest with which to go on from ``start`` = stack(state)."""
+    if not isinstance(state, State) or state.grid is None:
+        return to_grid(start)
+    # What the caller changed counts as it now is; what was left alone keeps its low-order bits.
+    same = value(state.grid, state.rest, start.dtype) == start
+    units, rest = to_grid(start)
+    kept = torch.zeros_like(rest) if state.rest is None else state.rest
+    return torch.where(same, state.grid, units), torch.where(same, kept, rest)
