@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from unicornn import checks
-from unicornn.ops import library, reference
-from unicornn.state import State, enter, to_grid, value
+from unicornn.ops import cpu, library, reference
+from unicornn.state import UNIT, State, enter, value
 
 BACKENDS = ("auto", "reference", "cpu", "triton")
 BACKWARDS = ("invert", "store")
@@ -71,7 +71,10 @@ def time_steps(c: Sequence[Tensor], dt: float | Sequence[float]) -> Tensor:
         tensor([[0.0500, 0.0500]])
     """
     steps = checks.time_steps(dt, len(c))
-    return torch.stack([step * torch.sigmoid(c_l) for step, c_l in zip(steps, c, strict=True)])
+    share = torch.sigmoid(torch.stack(list(c)))
+    if len(set(steps)) == 1:
+        return share * steps[0]
+    return share * torch.tensor(steps, dtype=share.dtype, device=share.device)[:, None]
 
 
 def _problem(
@@ -127,7 +130,7 @@ def _problem(
         torch.stack(list(w)).to(full),
         [matrix.to(full) for matrix in V],
         torch.stack(list(b)).to(full),
-        time_steps([c_l.to(full) for c_l in c], dt),
+        time_steps([c_l.double() for c_l in c], dt),
         [None if matrix is None else matrix.to(full) for matrix in Lambda],
         checks.not_negative("alpha", alpha),
         None if mask is None else mask.to(full),
@@ -200,7 +203,7 @@ def unicornn(
         if not torch.compiler.is_compiling():
             library.check_values(len(input), p.lengths, steps)
         outputs, y, z = reference.forward(
-            p.u, start[0], start[1], p.w, p.V, p.b, p.a, p.Lambda, p.alpha, p.mask, p.lengths
+            p.u, start[0], start[1], p.w, p.V, p.b, p.a.to(p.w.dtype), p.Lambda, p.alpha, p.mask, p.lengths
         )
         final = State(y, z, mask=p.mask)
         if steps is not None:
@@ -221,6 +224,74 @@ def unicornn(
     if isinstance(output, str) and output == "last":
         outputs = final.y[-1] if p.mask is None else final.y[-1] * p.mask[-1]
     return outputs.to(result), final
+
+
+def step(
+    input: Tensor,
+    w: Sequence[Tensor],
+    V: Sequence[Tensor],
+    b: Sequence[Tensor],
+    c: Sequence[Tensor],
+    Lambda: Sequence[Tensor | None] | None = None,
+    *,
+    dt: float | Sequence[float] = 0.1,
+    alpha: float = 1.0,
+    state: State | tuple[Tensor, Tensor] | None = None,
+    mask: Tensor | None = None,
+    backward: str = "invert",
+    backend: str = "auto",
+) -> tuple[Tensor, State]:
+    """One time step, for streams: as ``unicornn`` with N = 1, input (b, d) and output (b, m), bit for bit.
+
+    Fast where no gradient is wanted (``torch.no_grad()``) and ``state`` is None or what the last step returned.
+
+    Example:
+        >>> import torch
+        >>> w, V, b, c = [torch.rand(4)], [torch.randn(4, 2)], [torch.zeros(4)], [torch.zeros(4)]
+        >>> state = None
+        >>> for u_n in torch.randn(50, 3, 2):
+        ...     out, state = step(u_n, w, V, b, c, state=state)
+        >>> out.shape
+        torch.Size([3, 4])
+    """
+    if (ready := _stream(input, w, V, b, c, Lambda, dt, state, backend)) is not None:
+        pair, grid, a = ready
+        weights = torch.stack(list(w)), list(V), torch.stack(list(b)), a
+        Λ = [matrix for matrix in Lambda or () if matrix is not None]
+        after = cpu.step(input, pair, grid, *weights, Λ, checks.not_negative("alpha", alpha), mask)
+        if after is not None and after[2]:
+            pair, grid, _ = after
+            final = State(pair[0], pair[1], grid, None, mask)
+            return (final.y[-1] if mask is None else final.y[-1] * mask[-1]), final
+    if not isinstance(input, Tensor) or input.dim() != 2:
+        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
+        raise ValueError(f"input: expected a tensor of shape (b, d), got {got}")
+    options: dict[str, Any] = {"dt": dt, "alpha": alpha, "state": state, "mask": mask}
+    return unicornn(input[None], w, V, b, c, Lambda, output="last", backward=backward, backend=backend, **options)
+
+
+def _stream(
+    u: Any, w: Any, V: Any, b: Any, c: Any, Lambda: Any, dt: Any, state: Any, backend: str
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Pair, grid and time steps for the fast path, or None where it does not apply. Never complains."""
+    if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return None
+    first: Tensor = w[0]
+    if not isinstance(u, Tensor) or u.dim() != 2 or u.dtype != first.dtype or u.dtype not in UNIT:
+        return None
+    if u.device.type != "cpu" or first.device.type != "cpu" or backend not in ("auto", "cpu"):
+        return None
+    if u.shape[1] != V[0].shape[1]:
+        return None
+    shape = (2, len(w), u.shape[0], first.shape[0])
+    a = time_steps([c_l.double() for c_l in c], dt)
+    if state is None:
+        return first.new_zeros(shape), torch.zeros(shape, dtype=torch.int64), a
+    if not isinstance(state, State) or state.grid is None or state.rest is not None or state.grid.shape != shape:
+        return None
+    if state.y.dtype != u.dtype or state.y.shape != shape[1:] or state.z.shape != shape[1:]:
+        return None
+    return torch.stack([state.y, state.z]), state.grid, a
 
 
 def _wanted(output: Any, p: _Problem) -> tuple[bool, Tensor | None]:
@@ -269,7 +340,8 @@ def inverse(
     p = _problem(input, w, V, b, c, Lambda, dt, alpha, mask, lengths, backend)
     last = _start(state, p)
     if p.backend == "reference":
-        y, z = reference.inverse(p.u, last[0], last[1], p.w, p.V, p.b, p.a, p.Lambda, p.alpha, p.mask, p.lengths)
+        a = p.a.to(p.w.dtype)
+        y, z = reference.inverse(p.u, last[0], last[1], p.w, p.V, p.b, a, p.Lambda, p.alpha, p.mask, p.lengths)
         return State(y, z, mask=p.mask)
     grid, rest = enter(state, last)
     with torch.no_grad():
@@ -278,4 +350,4 @@ def inverse(
     return State(pair[0], pair[1], grid, rest, p.mask)
 
 
-__all__ = ["inverse", "pick_backend", "time_steps", "to_grid", "unicornn"]
+__all__ = ["inverse", "pick_backend", "step", "time_steps", "unicornn"]

@@ -141,8 +141,10 @@ class UnICORNN(nn.Module):
         return tuple(dt for dt in self.dt for _ in range(D))
 
     @property
-    def _parameters_by_letter(self) -> tuple[list[Tensor], ...]:
-        return list(self.w), list(self.V), list(self.b), list(self.c), list(self.Lambda)
+    def _parameters_by_letter(self) -> tuple[list[Any], ...]:
+        # Iterating over a ParameterList takes longer than a step does.
+        w, V, b, c = (list(letter._parameters.values()) for letter in (self.w, self.V, self.b, self.c))
+        return w, V, b, c, list(self.Lambda) if self.residual else [None] * len(w)
 
     def forward(
         self,
@@ -173,7 +175,7 @@ class UnICORNN(nn.Module):
             if isinstance(output, Tensor) and output.dim() != 1:
                 raise ValueError(f"output: expected time steps of shape (k,) with unbatched input, got {output.shape}")
         state = self._with_batch(state, batched)
-        mask = self._mask(state, u)
+        mask = self._mask(state, u.shape[1])
         options: dict[str, Any] = {"alpha": self.alpha, "lengths": lengths, "backend": self.backend}
         run = both.unicornn if self.bidirectional else functional.unicornn
         result, final = run(
@@ -203,11 +205,11 @@ class UnICORNN(nn.Module):
             raise ValueError(f"input_n: expected a tensor of shape (b, d) or (d,), got {got}")
         checks.tensor("input_n", input_n, (*input_n.shape[:-1], self.input_size), "(b, d) or (d,)")
         batched = input_n.dim() == 2
-        u = input_n[None] if batched else input_n[None, None]
+        u = input_n if batched else input_n[None]
         state = self._with_batch(state, batched)
-        result, final = functional.unicornn(
-            u, *self._parameters_by_letter, dt=self.dt, alpha=self.alpha, state=state, output="last",
-            mask=self._mask(state, u), backward=self.backward, backend=self.backend,
+        result, final = functional.step(
+            u, *self._parameters_by_letter, dt=self.dt, alpha=self.alpha, state=state,
+            mask=self._mask(state, len(u)), backward=self.backward, backend=self.backend,
         )  # fmt: skip
         return (result, final) if batched else (result[0], final.map(lambda t: t.squeeze(-2)))
 
@@ -268,14 +270,14 @@ class UnICORNN(nn.Module):
             return tuple(t.unsqueeze(1) for t in state)
         return state
 
-    def _mask(self, state: Any, u: Tensor) -> Tensor | None:
+    def _mask(self, state: Any, batch: int) -> Tensor | None:
         """The dropout mask (L, b, m) of the sequences: the one they began with, or a new one."""
         if not (self.training and self.dropout):
             return None
-        shape, keep = (len(self.w), u.shape[1], self.hidden_size), 1 - self.dropout
+        shape, keep = (len(self.w), batch, self.hidden_size), 1 - self.dropout
         if isinstance(state, State) and state.mask is not None and state.mask.shape == shape:
             return state.mask
-        return torch.empty(shape, device=u.device, dtype=self.w[0].dtype).bernoulli_(keep) / keep
+        return torch.empty(shape, device=self.w[0].device, dtype=self.w[0].dtype).bernoulli_(keep) / keep
 
     def _unpack(self, packed: PackedSequence, lengths: Any) -> tuple[Tensor, Tensor]:
         if lengths is not None:

@@ -16,7 +16,7 @@ from unicornn.state import RANGE, UNIT
 
 
 class Recurrence:
-    """One layer: w, b, a (m,), grid (2, b, m) int64."""
+    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64."""
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         self.w, self.b, self.a, self.alpha, self.unit = w, b, a, alpha, UNIT[w.dtype]
@@ -36,13 +36,14 @@ class Recurrence:
     def _real(self, units: Tensor) -> Tensor:
         return units.to(self.w.dtype) * self.unit
 
-    def _kick(self, t: Tensor, y: Tensor) -> Tensor:
+    def _kick(self, t: Tensor, Y: Tensor) -> Tensor:
         """a (t + α y), rounded to the grid."""
-        return (self.a / self.unit * (t + self.alpha * y)).round().to(self.state.dtype)
+        force = t.double() + self.alpha * (Y.double() * self.unit)
+        return (self.a / self.unit * force).round().to(self.state.dtype)
 
     def _drift(self, Z: Tensor) -> Tensor:
         """a z, rounded to the grid."""
-        return (self.a.double() * Z.double()).round().to(self.state.dtype)
+        return (self.a * Z.double()).round().to(self.state.dtype)
 
     def _check(self) -> None:
         size = self.state.double().abs().sum(0)
@@ -54,7 +55,7 @@ class Recurrence:
         for n, k in enumerate(active):
             before = self._real(Y[:k])
             x[n, :k] = torch.tanh(self.w * before + (x[n, :k] + self.b))
-            Z[:k] -= self._kick(x[n, :k], before)
+            Z[:k] -= self._kick(x[n, :k], Y[:k])
             Y[:k] += self._drift(Z[:k])
             self._check()
             y[n, :k], y[n, k:] = self._real(Y[:k]), 0
@@ -64,7 +65,7 @@ class Recurrence:
         Y, Z = self.state
         y[0] = self._real(Y)
         for n, k in enumerate(active):
-            Z[:k] -= self._kick(t[n, :k], y[n, :k])
+            Z[:k] -= self._kick(t[n, :k], Y[:k])
             Y[:k] += self._drift(Z[:k])
             y[n + 1, :k], y[n + 1, k:], z[n, :k] = self._real(Y[:k]), 0, self._real(Z[:k])
 
@@ -79,27 +80,35 @@ class Recurrence:
             Y[:k] -= self._drift(Z[:k])
             y[n, :k] = self._real(Y[:k])
             x[n, :k] = torch.tanh(self.w * y[n, :k] + (x[n, :k] + self.b))
-            Z[:k] += self._kick(x[n, :k], y[n, :k])
+            Z[:k] += self._kick(x[n, :k], Y[:k])
             self._check()
 
     def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
         """From the gradients of the final y and z, (b, m)."""
-        self.δy, self.δz = gy.clone(), gz.clone()
-        self.gw, self.gb, self.ga = (torch.zeros_like(gy, dtype=torch.float64) for _ in range(3))
+        self.δy, self.δz = gy.double(), gz.double()
+        self.gw, self.gb, self.ga = (torch.zeros_like(self.δy) for _ in range(3))
 
     def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
         """eq:td_grad2, eq:td_grad3: g (K, b, m) comes as ∂E/∂y of the output and leaves as ∂E/∂x, zero in the padding."""
+        w, a, α = self.w.double(), self.a, self.alpha
         for n, k in reversed(list(enumerate(active))):
-            self.δy[:k] += g[n, :k]
-            self.δz[:k] += self.a * self.δy[:k]
-            gx = -self.a * self.δz[:k] * (1 - t[n, :k] ** 2)
-            self.ga[:k] += self.δy[:k] * z[n, :k] - self.δz[:k] * (t[n, :k] + self.alpha * y[n, :k])
-            self.gw[:k] += gx * y[n, :k]
+            δy, δz, t_n, y_n, z_n = self.δy[:k], self.δz[:k], t[n, :k].double(), y[n, :k].double(), z[n, :k].double()
+            δy += g[n, :k]
+            δz += a * δy
+            gx = -a * δz * (1 - t_n**2)
+            self.ga[:k] += δy * z_n - δz * (t_n + α * y_n)
+            self.gw[:k] += gx * y_n
             self.gb[:k] += gx
-            self.δy[:k] += gx * self.w - self.alpha * self.a * self.δz[:k]
+            δy += gx * w - α * a * δz
             g[n, :k], g[n, k:] = gx, 0
+
+    def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
+        """The replay, and then the adjoint."""
+        self.replay(t, y, z, active)
+        self.adjoint(t, y, z, g, active)
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Gradients of w, b, a (m,) and of the initial y, z (b, m)."""
-        gw, gb, ga = (total.sum(0).to(self.w.dtype) for total in (self.gw, self.gb, self.ga))
-        return gw, gb, ga, self.δy, self.δz
+        dtype = self.w.dtype
+        gw, gb, ga = self.gw.sum(0), self.gb.sum(0), self.ga.sum(0)
+        return gw.to(dtype), gb.to(dtype), ga, self.δy.to(dtype), self.δz.to(dtype)

@@ -8,8 +8,12 @@ Memory is laid out for the vectoriser, which gives up when it has to tell too ma
 belongs to a block lies in one array, at multiples of the constant B.
 
     S  the state           Y, Z: whole numbers of grid units (float64 for float32 layers, int64 for float64 ones)
-    P  the parameters      w, b, a in grid units, a, and three scratch rows: the increment of Z, y before the chunk, z
-    D  the adjoint         w, a, δy, δz and the gradients of w, b, a over one chunk
+    A  the time steps      a, and a in grid units, in float64
+    P  the parameters      w, b, and a scratch row: y before the chunk
+    D  the adjoint         w, a (and what its float32 form cuts off), δy, δz, the gradients of w, b, a over one chunk
+
+In float32 layers only tanh and the adjoint are done in float32. Time steps and α are not: rounded ones would detune
+every oscillator, by a phase that grows with the length of the sequence.
 
 No fast-math: every fused multiply-add is written as one, hence forward, inverse and replay round alike.
 This is the only module that imports numba; it is imported on first use.
@@ -25,16 +29,15 @@ from numba.np.arrayobj import make_array, populate_array
 from unicornn.ops.cpu import BLOCK
 
 B = BLOCK
-P_ROWS, D_ROWS, T_ROWS = 7, 7, 3
-_B, _A_UNITS, _A, _INC, _Y, _Z = (k * B for k in range(1, 7))  # offsets in P, w being at 0
-_DA, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 7))  # offsets in D, w being at 0
+P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
+_B, _Y = B, 2 * B  # offsets in P, w being at 0
+_DA, _REST, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 8))  # offsets in D, w being at 0
 
 _options = {"error_model": "numpy", "nogil": True, "cache": True}
-_inlined = {"error_model": "numpy", "forceinline": True}
 
-# tanh(x) = -m / (2 + m) with m = exp(-2|x|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|x| - k log 2. One ulp, and exactly ±1 where
-# float32 says so: the adjoint needs 1 - tanh².
-_FAR = np.float32(10.0)
+# In float32, tanh|v| = -m / (2 + m) with m = exp(-2|v|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|v| - k log 2: good to two
+# ulps, and exactly ±1 where float32 says so, which the adjoint's 1 - tanh² wants.
+_FAR = np.float32(-20.0)
 _LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
 _ONE, _TWO = np.float32(1), np.float32(2)
@@ -75,26 +78,26 @@ def power_of_two(typingctx, k):
     return types.float32(types.int32), codegen
 
 
-def tanh(x):
+def tanh(v):
     """tanh; our own in float32, the C library's in float64."""
 
 
-@overload(tanh, jit_options=_inlined)
-def _tanh(x):
-    if x != types.float32:
-        return lambda x: math.tanh(x)
+@overload(tanh, jit_options={"error_model": "numpy", "forceinline": True})
+def _tanh(v):
+    if v != types.float32:
+        return lambda v: math.tanh(v)
 
-    def single(x):
-        q = -_TWO * (_FAR if abs(x) > _FAR else abs(x))
+    def single(v):
+        q = -_TWO * abs(v)
+        q = _FAR if q < _FAR else q
         k = np.rint(q * _LOG2E)
         r = fma(-k, _LN2_LO, fma(-k, _LN2_HI, q))
         rr = r * r
         p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
-        p = fma(rr, p, r)
         s = power_of_two(np.int32(k))
-        m = fma(s, p, s - _ONE)
+        m = fma(s, fma(rr, p, r), s - _ONE)
         t = m / (_TWO + m)
-        return t if x < 0 else -t
+        return t if v < 0 else -t
 
     return single
 
@@ -103,72 +106,68 @@ def _tanh(x):
 
 
 @njit(**_options)
-def _kick(x, y, P, alpha, e):
-    """x ← t = tanh(w y + x + b), and the increment a (t + α y) of z in grid units."""
+def _activate(x, y, P, e):
+    """x ← t = tanh(w y + x + b)."""
     for i in range(e):
-        t = tanh(fma(y[i], P[i], x[i] + P[_B + i]))
-        x[i] = t
-        P[_INC + i] = np.rint(P[_A_UNITS + i] * fma(y[i], alpha, t))
+        x[i] = tanh(fma(y[i], P[i], x[i] + P[_B + i]))
 
 
 @njit(**_options)
-def _kick_again(t, y, P, alpha, e):
-    """The increment of z from a stored t."""
-    for i in range(e):
-        P[_INC + i] = np.rint(P[_A_UNITS + i] * fma(y[i], alpha, t[i]))
-
-
-@njit(**_options)
-def _drift(y, z, S, P, unit, limit, e):
-    """z ← z - increment, y ← y + a z. Returns how many states are out of the grid's range."""
+def _kick_and_drift(y, t, S, A, unit, alpha, limit, e):
+    """z ← z - a (t + α y), y ← y + a z, increments rounded to the grid. Returns how many states are out of range."""
     out = 0
     for i in range(e):
-        Z = S[B + i] - S.dtype.type(P[_INC + i])
-        Y = S[i] + S.dtype.type(np.rint(np.float64(P[_A + i]) * np.float64(Z)))
+        force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
+        Z = S[B + i] - S.dtype.type(np.rint(A[B + i] * force))
+        Y = S[i] + S.dtype.type(np.rint(A[i] * np.float64(Z)))
         S[B + i] = Z
         S[i] = Y
-        z[i] = z.dtype.type(Z) * unit
         y[i] = y.dtype.type(Y) * unit
         out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
     return out
 
 
 @njit(**_options)
-def _undrift(y, z, S, P, unit, limit, e):
-    """The inverse of the drift, after that of the kick one step later: z ← z + increment, y ← y - a z."""
+def _undrift(y, S, A, unit, limit, e):
+    """y ← y - a z."""
     out = 0
     for i in range(e):
-        Z = S[B + i] + S.dtype.type(P[_INC + i])
-        Y = S[i] - S.dtype.type(np.rint(np.float64(P[_A + i]) * np.float64(Z)))
-        S[B + i] = Z
+        Z = S[B + i]
+        Y = S[i] - S.dtype.type(np.rint(A[i] * np.float64(Z)))
         S[i] = Y
-        z[i] = z.dtype.type(Z) * unit
         y[i] = y.dtype.type(Y) * unit
         out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
     return out
 
 
 @njit(**_options)
-def _pull_back(t, y, z, g, D, alpha, e):
+def _unkick(t, S, A, alpha, e):
+    """z ← z + a (t + α y)."""
+    for i in range(e):
+        force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
+        S[B + i] += S.dtype.type(np.rint(A[B + i] * force))
+
+
+@njit(**_options)
+def _pull_back(t, y, z, g, D, alpha, rest, e):
     """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output."""
     one = D.dtype.type(1)
     for i in range(e):
-        a = D[_DA + i]
         dy = D[_DY + i] + g[i]
-        dz = fma(a, dy, D[_DZ + i])
-        q = a * dz
+        dz = fma(D[_REST + i], dy, fma(D[_DA + i], dy, D[_DZ + i]))
+        q = fma(D[_REST + i], dz, D[_DA + i] * dz)
         gx = -q * (one - t[i] * t[i])
         D[_GA + i] = fma(-dz, fma(alpha, y[i], t[i]), fma(dy, z[i], D[_GA + i]))
         D[_GW + i] = fma(gx, y[i], D[_GW + i])
         D[_GB + i] += gx
         D[_DZ + i] = dz
-        D[_DY + i] = fma(-alpha, q, fma(gx, D[i], dy))
+        D[_DY + i] = fma(-rest, q, fma(-alpha, q, fma(gx, D[i], dy)))
         g[i] = gx
 
 
 @njit(**_options)
 def _show(row, S, unit, i0, i1):
-    """y of the state."""
+    """The state in real numbers: y from S, z from its second half."""
     for i in range(i0, i1):
         row[i] = row.dtype.type(S[i]) * unit
 
@@ -184,73 +183,68 @@ def _clear(row, e):
 
 
 @njit(**_options)
-def advance_blocks(x, y, S, P, unit, alpha, limit, active, k0, k1):
+def advance_blocks(x, y, S, A, P, unit, alpha, limit, active, k0, k1):
     """Forwards through a chunk: x (K, E) becomes t, y (K, E) is written. Returns the number out of range."""
     K, E = x.shape
     out = 0
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        s, p = part(S, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
-        before, z = part(p, _Y, size), part(p, _Z, size)
+        s, a, p = part(S, k * 2 * B, 2 * B), part(A, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
+        before = part(p, _Y, size)
         _show(before, s, unit, 0, size)
         for n in range(K):
             e = max(min(size, active[n] - lo), 0)
-            after = part(y, n * E + lo, size)
-            _kick(part(x, n * E + lo, size), before, p, alpha, e)
-            out += _drift(after, z, s, p, unit, limit, e)
+            t, after = part(x, n * E + lo, size), part(y, n * E + lo, size)
+            _activate(t, before, p, e)
+            out += _kick_and_drift(after, t, s, a, unit, alpha, limit, e)
             _clear(after, e)
             before = after
     return out
 
 
 @njit(**_options)
-def replay_blocks(t, y, z, S, P, unit, alpha, limit, active, k0, k1):
+def replay_blocks(t, y, z, S, A, unit, alpha, limit, active, k0, k1):
     """Forwards again from stored t (K, E): y (K + 1, E) from the state before the chunk on, z (K, E)."""
     K, E = t.shape
-    out = 0
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        s, p = part(S, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
-        before = part(y, lo, size)
-        _show(before, s, unit, 0, size)
+        s, a = part(S, k * 2 * B, 2 * B), part(A, k * 2 * B, 2 * B)
+        _show(part(y, lo, size), s, unit, 0, size)
         for n in range(K):
-            e = max(min(size, active[n] - lo), 0)
-            after = part(y, (n + 1) * E + lo, size)
-            _kick_again(part(t, n * E + lo, size), before, p, alpha, e)
-            out += _drift(after, part(z, n * E + lo, size), s, p, unit, limit, e)
+            e, o = max(min(size, active[n] - lo), 0), n * E + lo
+            after = part(y, o + E, size)
+            _kick_and_drift(after, part(t, o, size), s, a, unit, alpha, limit, e)
+            _show(part(z, o, size), part(s, B, size), unit, 0, e)
             _clear(after, e)
-            before = after
-    return out
 
 
 @njit(**_options)
-def retreat_blocks(x, y, z, S, P, unit, alpha, limit, active, k0, k1):
+def retreat_blocks(x, y, z, S, A, P, unit, alpha, limit, active, k0, k1):
     """Backwards through a chunk, eq:inv_ucrn: x (K, E) becomes t; y (K + 1, E), z (K, E) as in the replay."""
     K, E = x.shape
     out = 0
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        s, p = part(S, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
-        p[_INC : _INC + B] = 0
+        s, a, p = part(S, k * 2 * B, 2 * B), part(A, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
         running = 0
         for n in range(K - 1, -1, -1):
-            e = max(min(size, active[n] - lo), 0)
-            after, before = part(y, (n + 1) * E + lo, size), part(y, n * E + lo, size)
+            e, o = max(min(size, active[n] - lo), 0), n * E + lo
+            t, before, after = part(x, o, size), part(y, o, size), part(y, o + E, size)
             _show(after, s, unit, running, e)  # sequences that end here
             _clear(after, e)
             running = e
-            out += _undrift(before, part(z, n * E + lo, size), s, p, unit, limit, e)
-            _kick(part(x, n * E + lo, size), before, p, alpha, e)
-        for i in range(B):
-            s[B + i] += s.dtype.type(p[_INC + i])
+            _show(part(z, o, size), part(s, B, size), unit, 0, e)
+            out += _undrift(before, s, a, unit, limit, e)
+            _activate(t, before, p, e)
+            _unkick(t, s, a, alpha, e)
     return out
 
 
 @njit(**_options)
-def adjoint_blocks(t, y, z, g, D, T, alpha, active, k0, k1):
+def adjoint_blocks(t, y, z, g, D, T, alpha, rest, active, k0, k1):
     """Appendix B through a chunk: g (K, E) comes as ∂E/∂y and leaves as ∂E/∂x; T gathers the gradients of w, b, a."""
     K, E = t.shape
     for k in range(k0, k1):
@@ -260,41 +254,71 @@ def adjoint_blocks(t, y, z, g, D, T, alpha, active, k0, k1):
         for n in range(K - 1, -1, -1):
             e, o = max(min(size, active[n] - lo), 0), n * E + lo
             g_n = part(g, o, size)
-            _pull_back(part(t, o, size), part(y, o, size), part(z, o, size), g_n, d, alpha, e)
+            _pull_back(part(t, o, size), part(y, o, size), part(z, o, size), g_n, d, alpha, rest, e)
             _clear(g_n, e)
         for i in range(T_ROWS * B):
             total[i] += np.float64(d[_GW + i])
             d[_GW + i] = 0
 
 
+@njit(**_options)
+def replay_adjoint_blocks(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active, k0, k1):
+    """The replay and at once, while all is in the cache, the adjoint."""
+    for k in range(k0, k1):
+        replay_blocks(t, y, z, S, A, unit, alpha, limit, active, k, k + 1)
+        adjoint_blocks(t, y, z, g, D, T, single, rest, active, k, k + 1)
+
+
+@njit(**_options)
+def step(x, w, b, a, unit, alpha, limit, start, before, grid, after, l):
+    """One step of layer l for a stream, without blocks: x, w, b, a of the layer, the rest (2, L, b, m) of the stack.
+
+    Returns the number of states out of range, or -1 if ``before`` is not what the grid ``start`` says.
+    """
+    batch, m = x.shape
+    out = 0
+    for r in range(batch):
+        for i in range(m):
+            Y, Z = start[0, l, r, i], start[1, l, r, i]
+            y = x.dtype.type(Y) * unit
+            if before[0, l, r, i] != y or before[1, l, r, i] != x.dtype.type(Z) * unit:
+                return -1
+            t = tanh(fma(y, w[i], x[r, i] + b[i]))
+            force = fma(alpha, np.float64(Y), np.float64(t))
+            Z -= np.int64(np.rint(a[i] / np.float64(unit) * force))
+            Y += np.int64(np.rint(a[i] * np.float64(Z)))
+            grid[0, l, r, i], grid[1, l, r, i] = Y, Z
+            after[0, l, r, i], after[1, l, r, i] = x.dtype.type(Y) * unit, x.dtype.type(Z) * unit
+            out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+    return out
+
+
 # The same, with the blocks shared out among threads.
 
 
 @njit(parallel=True, **_options)
-def advance(x, y, S, P, unit, alpha, limit, active):
+def advance(x, y, S, A, P, unit, alpha, limit, active):
     out = 0
     for k in prange(S.shape[0]):
-        out += advance_blocks(x, y, S, P, unit, alpha, limit, active, k, k + 1)
+        out += advance_blocks(x, y, S, A, P, unit, alpha, limit, active, k, k + 1)
     return out
 
 
 @njit(parallel=True, **_options)
-def replay(t, y, z, S, P, unit, alpha, limit, active):
+def retreat(x, y, z, S, A, P, unit, alpha, limit, active):
     out = 0
     for k in prange(S.shape[0]):
-        out += replay_blocks(t, y, z, S, P, unit, alpha, limit, active, k, k + 1)
+        out += retreat_blocks(x, y, z, S, A, P, unit, alpha, limit, active, k, k + 1)
     return out
 
 
 @njit(parallel=True, **_options)
-def retreat(x, y, z, S, P, unit, alpha, limit, active):
-    out = 0
-    for k in prange(S.shape[0]):
-        out += retreat_blocks(x, y, z, S, P, unit, alpha, limit, active, k, k + 1)
-    return out
-
-
-@njit(parallel=True, **_options)
-def adjoint(t, y, z, g, D, T, alpha, active):
+def adjoint(t, y, z, g, D, T, alpha, rest, active):
     for k in prange(D.shape[0]):
-        adjoint_blocks(t, y, z, g, D, T, alpha, active, k, k + 1)
+        adjoint_blocks(t, y, z, g, D, T, alpha, rest, active, k, k + 1)
+
+
+@njit(parallel=True, **_options)
+def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active):
+    for k in prange(S.shape[0]):
+        replay_adjoint_blocks(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active, k, k + 1)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unicornn.ops import cpu
-from unicornn.ops.memory import empty
+from unicornn.ops.memory import empty, reused
 from unicornn.ops.stack import Stack, Weights, chunk_length
 from unicornn.state import RANGE, value
 
@@ -86,7 +86,8 @@ def _forward(
     if not bool((start.abs() < RANGE).all()):
         raise ValueError(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
     stack = Stack(cpu.Recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
-    kept, marks = _kept(u, w, keep)
+    shape, cuts, state = _room(u, w, keep)
+    kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
     if beyond := stack.out_of_range:
         if keep == "invert":
@@ -96,15 +97,14 @@ def _forward(
     return output, value(final, rest, w.dtype), final.long(), kept, marks
 
 
-def _kept(u: Tensor, w: Tensor, keep: str) -> tuple[Tensor, Tensor]:
-    """Room for t of every step and for the states at the cuts; none unless they are to be stored."""
+def _room(u: Tensor, w: Tensor, keep: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+    """Shapes of what is stored, t of every step and the states at the cuts (nothing unless asked for); their dtype."""
     (N, batch, _), (L, m) = u.shape, w.shape
     state = torch.float64 if w.dtype == torch.float32 else torch.int64
     if keep != "store":
-        return u.new_empty(0), u.new_empty(0, dtype=state)
+        return (0,), (0,), state
     chunks = -(-N // chunk_length(N, batch, m))
-    shape = (chunks, L, *cpu.Recurrence.mark_shape(batch, m))
-    return empty(u, L, N, batch, m), empty(u, *shape, dtype=state)
+    return (L, N, batch, m), (chunks, L, *cpu.Recurrence.mark_shape(batch, m)), state
 
 
 def _fake_forward(
@@ -113,7 +113,9 @@ def _fake_forward(
     steps, every, keep = args[-3:]
     rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
     output = u.new_empty(rows, u.shape[1], w.shape[1])
-    return output, torch.empty_like(start), torch.empty_like(grid), *_kept(u, w, keep)
+    shape, cuts, state = _room(u, w, keep)
+    kept, marks = u.new_empty(shape), u.new_empty(cuts, dtype=state)
+    return output, torch.empty_like(start), torch.empty_like(grid), kept, marks
 
 
 def _backward(

@@ -1,20 +1,25 @@
-"""Memory for long sequences: large blocks ask the system for large pages.
+"""Memory for long sequences.
 
-A fresh block costs a page fault every 4 KiB, which takes longer than all the arithmetic done on it; with pages of 2 MiB
-the cost all but vanishes. Where the system has no such advice, nothing happens.
+A fresh block costs a page fault every 4 KiB, which takes longer than the arithmetic done on it. Hence large blocks ask the
+system for pages of 2 MiB, and the activations that one training step stored are handed on to the next one's.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
+import weakref
+from collections import deque
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 LARGE = 1 << 22  # bytes
+_spare: deque[Tensor] = deque(maxlen=1)
 
 
 @cache
@@ -34,3 +39,20 @@ def empty(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor
         start = -(-block.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
         advise(start, block.data_ptr() + size - start, mmap.MADV_HUGEPAGE)
     return block
+
+
+def reused(like: Tensor, *shape: int) -> Tensor:
+    """As ``empty``, on the CPU, for what each training step needs again: the last block freed is kept for the next."""
+    size = math.prod(shape) * like.element_size()
+    if size < LARGE:
+        return empty(like, *shape)
+    try:
+        block = _spare.pop()
+    except IndexError:
+        block = None
+    if block is None or not size <= block.numel() <= 2 * size:
+        block = empty(like, size, dtype=torch.uint8)
+    lent: np.ndarray[Any, Any] = block.numpy()[:size]
+    weakref.finalize(lent, _spare.append, block).atexit = False
+    room = torch.from_numpy(lent).view(like.dtype).view(shape)
+    return room.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() else room

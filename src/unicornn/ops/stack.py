@@ -42,10 +42,10 @@ class Recurrence(Protocol):
     def mark(self, to: Tensor) -> None: ...
     def recall(self, mark: Tensor) -> None: ...
     def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None: ...
-    def replay(self, t: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None: ...
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None: ...
     def start_adjoint(self, gy: Tensor, gz: Tensor) -> None: ...
     def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None: ...
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
 
 
@@ -57,7 +57,7 @@ def chunk_length(N: int, b: int, m: int) -> int:
 
 @dataclass(frozen=True)
 class Weights:
-    """w, b, a (L, m); V[l] (m, d or m); Lambda: the matrices of the last len(Lambda) layers, which skip S layers."""
+    """w, b (L, m); a (L, m) in float64; V[l] (m, d or m); Lambda: the matrices of the last layers, which skip S layers."""
 
     w: Tensor
     V: Sequence[Tensor]
@@ -275,52 +275,55 @@ class Stack:
         if not every and g_output is not None:
             g_output = self._sorted(g_output, 1)
 
-        xs = self._buffers(0 if keep is not None else self.L)
+        stored = keep is not None
+        xs = self._buffers(0 if stored else self.L)
         zs, gs = self._buffers(self.L), self._buffers(self.L)
         outs = self._buffers(0 if self.mask is None else self.L)
         ys = self._buffers(self.L, before=True)
         work = empty(self.u, self.K if need_u else 0, self.batch, self.d)
         chunks = self._chunks()
         for chunk, rows in self._inputs(chunks[::-1]):
-            K = len(rows)
-            if keep is None or marks is None:
-                ts = [x[:K] for x in xs]
-                below = self._recover(chunk, rows, xs, ys, zs, outs)
-            else:
-                ts, below = [t[chunk.n0 : chunk.n1] for t in keep], [rows]
-                for l, layer in enumerate(self.layers):
-                    layer.recall(marks[chunk.index, l])
-                    layer.replay(ts[l], ys[l][: K + 1], zs[l][:K], chunk.active)
-                    below.append(self._masked(l, ys[l][1 : K + 1], outs))
-
+            K, active = len(rows), chunk.active
+            below = [rows] if stored else self._recover(chunk, rows, xs, ys, zs, outs)
             g: list[Tensor | None] = [None] * (self.L + 1)  # of u, y¹, …, yᴸ as the layers above see them
             g[self.L] = self._gradient_of_output(chunk, g_output, every, gs[-1][:K])
             for l in range(self.L - 1, -1, -1):
-                gx = g[l + 1]
-                assert gx is not None
+                layer, gx = self.layers[l], gs[l][:K]
                 if self.mask is not None:
                     gx *= self.mask[l]
-                self.layers[l].adjoint(ts[l], ys[l][: K + 1], zs[l][:K], gx, chunk.active)
-                links = [(l, self.V[l], gV[l])]
-                if skip := self.weights.skip(l):
-                    links.append((*skip, gLambda[skip[0]]))
-                for k, matrix, g_matrix in links:
-                    flat = gx.flatten(0, 1)
-                    g_matrix.addmm_(flat.t(), below[k].flatten(0, 1))
+                if keep is not None and marks is not None:
+                    layer.recall(marks[chunk.index, l])
+                    layer.replay_adjoint(keep[l, chunk.n0 : chunk.n1], ys[l][: K + 1], zs[l][:K], gx, active)
+                else:
+                    layer.adjoint(xs[l][:K], ys[l][: K + 1], zs[l][:K], gx, active)
+                for k, matrix, _ in self._links(l, gV, gLambda):
                     if k == 0 and not need_u:
                         continue
                     target = (work if k == 0 else gs[k - 1])[:K]
                     if g[k] is None:
-                        torch.mm(flat, matrix, out=target.flatten(0, 1))
+                        torch.mm(gx.flatten(0, 1), matrix, out=target.flatten(0, 1))
                         g[k] = target
                     else:
-                        target.flatten(0, 1).addmm_(flat, matrix)
+                        target.flatten(0, 1).addmm_(gx.flatten(0, 1), matrix)
+            for l in range(self.L):
+                for k, _, g_matrix in self._links(l, gV, gLambda):
+                    g_matrix.addmm_(gs[l][:K].flatten(0, 1).t(), below[k].flatten(0, 1))
+                if stored:
+                    below.append(self._masked(l, ys[l][1 : K + 1], outs))
             if need_u:
                 gu[chunk.n0 : chunk.n1] = self._unsorted(work[:K], 1)
         if need_u:
             gu[chunks[-1].n1 :] = 0
         gw, gb, ga, gy, gz = (torch.stack(g) for g in zip(*(layer.gradients() for layer in self.layers), strict=True))
         return gu, self._unsorted(torch.stack([gy, gz]), 2), gw, gb, ga, gV, gLambda
+
+    def _links(
+        self, l: int, gV: list[Tensor], gLambda: list[Tensor]
+    ) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Where layer l gets its input from (0 being u, k the output of layer k), through which matrix; its gradient."""
+        yield l, self.V[l], gV[l]
+        if skip := self.weights.skip(l):
+            yield *skip, gLambda[skip[0]]
 
     def _gradient_of_output(self, chunk: Chunk, g_output: Tensor | None, every: bool, into: Tensor) -> Tensor:
         if g_output is None or not (every or self.when.numel()):

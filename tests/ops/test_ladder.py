@@ -1,0 +1,98 @@
+"""The ladder: reference under autograd ⇄ adjoint by hand ⇄ kernels. Output, final state and every gradient."""
+
+import pytest
+import torch
+
+from tests.problems import CASES, Problem, relative
+from unicornn import functional
+from unicornn.ops import adjoint, cpu, library, reference
+from unicornn.ops.stack import Stack, Weights
+from unicornn.state import to_grid, value
+
+RUNGS = {"adjoint": adjoint.Recurrence, "cpu": cpu.Recurrence}
+
+
+def climb(p, rung, store):
+    """Forward and backward of a stack on this rung: output, final state, gradients by name, and the state regained."""
+    lengths = None if p.lengths is None else torch.tensor(p.lengths)
+    Lambda = [Λ for Λ in p.Lambda if Λ is not None]
+    a = functional.time_steps([c.double() for c in p.c], p.dt)
+    weights = Weights(torch.stack(p.w), p.V, torch.stack(p.b), a, Lambda, p.alpha)
+    grid, rest = to_grid(torch.stack([p.y, p.z]))
+    stack = Stack(rung, weights, p.u, grid, p.mask, lengths)
+    keep = marks = None
+    if store:
+        state = torch.float64 if p.dtype == torch.float32 else torch.int64
+        keep = torch.empty(p.L, p.N, p.batch, p.m, dtype=p.dtype)
+        marks = torch.empty(-(-p.N // stack.K), p.L, *rung.mark_shape(p.batch, p.m), dtype=state)
+    output, final = stack.forward(True, keep, marks), stack.state
+    stack = Stack(rung, weights, p.u, final.long(), p.mask, lengths)
+    gu, g_start, gw, gb, ga, gV, gLambda = stack.backward(
+        p.g_output, torch.stack([p.g_y, p.g_z]), True, keep, marks, True
+    )
+    assert store or torch.equal(stack.state.long(), grid)
+    gc = ga * p.dt * (torch.sigmoid(torch.stack(p.c)) * (1 - torch.sigmoid(torch.stack(p.c))))
+    return output, value(final, rest, p.dtype), [gu, g_start[0], g_start[1], *gw, *gV, *gb, *gc, *gLambda]
+
+
+def by_autograd(p):
+    p = p.double().requiring_grad()
+    lengths = None if p.lengths is None else torch.tensor(p.lengths)
+    a = functional.time_steps(p.c, p.dt)
+    output, y, z = reference.forward(
+        p.u, p.y, p.z, torch.stack(p.w), p.V, torch.stack(p.b), a, p.Lambda, p.alpha, p.mask, lengths
+    )
+    return output.detach(), torch.stack([y, z]).detach(), p.gradients(output, (y, z))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("case", CASES)
+def test_rung_agrees_with_autograd(case, rung, dtype):
+    p = Problem(**CASES[case], dtype=dtype)
+    bound = 1e-11 if dtype == torch.float64 else 1e-5
+    output, final, gradients = by_autograd(p)
+    for store in (False, True):
+        ours = climb(p, RUNGS[rung], store)
+        assert relative(ours[0], output) < bound
+        assert relative(ours[1], final) < bound
+        for name, ours_g, g in zip(p.names(), ours[2], gradients, strict=True):
+            assert relative(ours_g, g) < bound, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("case", CASES)
+def test_invert_equals_store_bit_for_bit(case, rung, dtype):
+    p = Problem(**CASES[case], dtype=dtype)
+    inverted, stored = (climb(p, RUNGS[rung], store) for store in (False, True))
+    assert torch.equal(inverted[0], stored[0])
+    assert torch.equal(inverted[1], stored[1])
+    for name, a, b in zip(p.names(), inverted[2], stored[2], strict=True):
+        assert torch.equal(a, b), name
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 12.5])
+def test_float32_kernels_within_1e_5_at_N_1000(alpha):
+    """Appendix A's initialisation and states of order one; α and Δt from the paper's range."""
+    p = Problem(N=1000, batch=4, d=3, m=40, L=3, S=2, alpha=alpha, dt=0.1, dtype=torch.float32, dropout=True)
+    output, final, gradients = by_autograd(p)
+    ours = climb(p, cpu.Recurrence, False)
+    assert relative(ours[0], output) < 1e-5
+    assert relative(ours[1], final) < 1e-5
+    for name, ours_g, g in zip(p.names(), ours[2], gradients, strict=True):
+        assert relative(ours_g, g) < 1e-5, name
+
+
+def test_the_op_is_the_stack():
+    p = Problem(**CASES["everything"], dtype=torch.float32)
+    start = torch.stack([p.y, p.z])
+    grid, rest = to_grid(start)
+    Lambda = [Λ for Λ in p.Lambda if Λ is not None]
+    weights = (torch.stack(p.w), p.V, torch.stack(p.b), functional.time_steps([c.double() for c in p.c], p.dt), Lambda, p.alpha)
+    output, pair, *_ = library.forward(
+        p.u, start, grid, rest, *weights, p.mask, torch.tensor(p.lengths), None, True, "nothing"
+    )
+    ours = climb(p, cpu.Recurrence, False)
+    assert torch.equal(output, ours[0])
+    assert torch.equal(pair, ours[1])

@@ -1,0 +1,108 @@
+"""Random problems for the tests: all that a stack can be asked to do."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Problem:
+    """Tensors of a stack with L layers, S skipped ones, and gradients to pull back through it."""
+
+    N: int = 20
+    batch: int = 3
+    d: int = 2
+    m: int = 5
+    L: int = 2
+    S: int = 0
+    alpha: float = 1.3
+    dt: float = 0.2
+    dropout: bool = False
+    lengths: list[int] | None = None
+    dtype: torch.dtype = torch.float64
+    seed: int = 0
+    tensors: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        make = torch.Generator().manual_seed(self.seed)
+
+        def rand(*shape: int, low: float = -1.0, high: float = 1.0) -> Tensor:
+            return (torch.rand(shape, generator=make, dtype=torch.float64) * (high - low) + low).to(self.dtype)
+
+        L, m, batch, d, S = self.L, self.m, self.batch, self.d, self.S
+        self.w = [rand(m, low=0) for _ in range(L)]
+        self.V = [rand(m, m if l else d) * (3 / (m if l else d)) ** 0.5 for l in range(L)]
+        self.b = [rand(m) * 0.3 for _ in range(L)]
+        self.c = [rand(m) for _ in range(L)]
+        self.Lambda = [rand(m, m if l > S else d) if 0 < S <= l else None for l in range(L)]
+        self.u = rand(self.N, batch, d)
+        self.y, self.z = rand(L, batch, m), rand(L, batch, m)
+        self.mask = (rand(L, batch, m) > -0.5).to(self.dtype) / 0.75 if self.dropout else None
+        self.g_output, self.g_y, self.g_z = rand(self.N, batch, m), rand(L, batch, m), rand(L, batch, m)
+
+    @property
+    def weights(self) -> tuple[list[Any], ...]:
+        return self.w, self.V, self.b, self.c, self.Lambda
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"dt": self.dt, "alpha": self.alpha, "lengths": self.lengths, "mask": self.mask}
+
+    @property
+    def differentiable(self) -> list[Tensor]:
+        """Input, initial states, then all parameters."""
+        letters = [t for letter in self.weights for t in letter if t is not None]
+        return [self.u, self.y, self.z, *letters]
+
+    def names(self) -> list[str]:
+        letters = zip(("w", "V", "b", "c", "Λ"), self.weights, strict=True)
+        return ["u", "y", "z", *(f"{n}{l + 1}" for n, ts in letters for l, t in enumerate(ts) if t is not None)]
+
+    def requiring_grad(self) -> "Problem":
+        for t in self.differentiable:
+            t.requires_grad_()
+        return self
+
+    def gradients(self, output: Tensor, state: Any) -> list[Tensor]:
+        """Of a loss that looks at every output and at the final y and z."""
+        loss = (output * self.g_output).sum() + (state[0] * self.g_y).sum() + (state[1] * self.g_z).sum()
+        return list(torch.autograd.grad(loss, self.differentiable))
+
+    def double(self) -> "Problem":
+        """The same numbers in float64."""
+        twin = Problem(**{k: getattr(self, k) for k in PARAMETERS} | {"dtype": torch.float64})
+        for name in ("u", "y", "z", "g_output", "g_y", "g_z"):
+            setattr(twin, name, getattr(self, name).detach().double())
+        for name in ("w", "V", "b", "c", "Lambda"):
+            setattr(twin, name, [None if t is None else t.detach().double() for t in getattr(self, name)])
+        twin.mask = None if self.mask is None else self.mask.double()
+        return twin
+
+
+PARAMETERS = ("N", "batch", "d", "m", "L", "S", "alpha", "dt", "dropout", "lengths", "seed")
+
+# Odd sizes; N = 1, b = 1, m = 1; more than one chunk (m b N > 2¹⁹ or N > 512), more than one block, all options.
+CASES = {
+    "plain": {},
+    "one of everything": {"N": 1, "batch": 1, "d": 1, "m": 1, "L": 1},
+    "one step": {"N": 1},
+    "one layer, alpha 0": {"L": 1, "alpha": 0.0, "m": 9},
+    "two chunks": {"N": 515, "batch": 2, "m": 3},
+    "two blocks": {"N": 7, "batch": 5, "m": 27, "d": 3},
+    "a block exactly": {"N": 5, "batch": 2, "m": 64},
+    "residual": {"L": 5, "S": 2, "m": 4},
+    "residual, wide": {"L": 4, "S": 3, "m": 17, "N": 9},
+    "dropout": {"dropout": True},
+    "lengths": {"lengths": [20, 7, 1]},
+    "lengths, unsorted": {"lengths": [3, 20, 8, 20, 1], "batch": 5},
+    "lengths over chunks": {"N": 530, "batch": 3, "m": 2, "lengths": [513, 512, 530]},
+    "no sequence of full length": {"lengths": [5, 3, 2]},
+    "everything": {"L": 4, "S": 2, "dropout": True, "lengths": [2, 20, 11], "m": 11, "alpha": 7.0},
+}
+
+
+def relative(x: Tensor, reference: Tensor) -> float:
+    """Size of the difference relative to that of the reference."""
+    return float((x.double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-300))
