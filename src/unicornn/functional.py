@@ -255,13 +255,14 @@ def step(
         torch.Size([3, 4])
     """
     if (ready := _stream(input, w, V, b, c, Lambda, dt, state, backend)) is not None:
-        pair, grid, a = ready
+        pair, grid, rest, a = ready
         weights = torch.stack(list(w)), list(V), torch.stack(list(b)), a
         Λ = [matrix for matrix in Lambda or () if matrix is not None]
         after = cpu.step(input, pair, grid, *weights, Λ, checks.not_negative("alpha", alpha), mask)
         if after is not None and after[2]:
             pair, grid, _ = after
-            final = State(pair[0], pair[1], grid, None, mask)
+            pair = pair if rest is None else value(grid, rest, pair.dtype)
+            final = State(pair[0], pair[1], grid, rest, mask)
             return (final.y[-1] if mask is None else final.y[-1] * mask[-1]), final
     if not isinstance(input, Tensor) or input.dim() != 2:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
@@ -272,8 +273,8 @@ def step(
 
 def _stream(
     u: Any, w: Any, V: Any, b: Any, c: Any, Lambda: Any, dt: Any, state: Any, backend: str
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Pair, grid and time steps for the fast path, or None where it does not apply. Never complains."""
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor] | None:
+    """Pair, grid, rest and time steps for the fast path, or None where it does not apply. Never complains."""
     if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
     first: Tensor = w[0]
@@ -286,12 +287,17 @@ def _stream(
     shape = (2, len(w), u.shape[0], first.shape[0])
     a = time_steps([c_l.double() for c_l in c], dt)
     if state is None:
-        return first.new_zeros(shape), torch.zeros(shape, dtype=torch.int64), a
-    if not isinstance(state, State) or state.grid is None or state.rest is not None or state.grid.shape != shape:
+        return first.new_zeros(shape), torch.zeros(shape, dtype=torch.int64), None, a
+    if not isinstance(state, State) or state.grid is None or state.grid.shape != shape:
         return None
     if state.y.dtype != u.dtype or state.y.shape != shape[1:] or state.z.shape != shape[1:]:
         return None
-    return torch.stack([state.y, state.z]), state.grid, a
+    pair = torch.stack([state.y, state.z])
+    if state.rest is not None:
+        if not torch.equal(pair, value(state.grid, state.rest, u.dtype)):
+            return None
+        pair = value(state.grid, None, u.dtype)
+    return pair, state.grid, state.rest, a
 
 
 def _wanted(output: Any, p: _Problem) -> tuple[bool, Tensor | None]:

@@ -366,8 +366,8 @@ class UnICORNNCell(nn.Module):
         for _ in range(missing):
             input = input[None]
         if state is not None:
-            shape = (*input.shape[1 : 3 - missing + 1], self.hidden_size) if missing == 1 else (self.hidden_size,)
-            state = _lift(state, shape, missing)
+            batch = (input.shape[1],) if missing == 1 else ()
+            state = _lift(state, (*batch, self.hidden_size), missing)
         _, final = functional.unicornn(
             input, [self.w], [self.V], [self.b], [self.c], dt=self.dt, alpha=self.alpha, state=state, output="last",
             backward=self.backward, backend=self.backend,

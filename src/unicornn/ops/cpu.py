@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unicornn.ops.memory import aligned
 from unicornn.state import RANGE, UNIT
 
 BLOCK = 128
@@ -93,16 +94,16 @@ def step(
     state = grid.numpy(), pair.numpy(), grid_after.numpy(), after.numpy()
     rows = zip(w.numpy(), b.numpy(), a.numpy(), strict=True)
     constants = _constants(w.dtype, alpha)
-    below, S, beyond = [u], len(V) - len(Lambda), 0
+    below, S, beyond = [aligned(u)], len(V) - len(Lambda), 0
     for l, layer in enumerate(rows):
-        x = torch.mm(below[l], V[l].t())
+        x = torch.mm(below[l], aligned(V[l]).t())
         if l >= S:
-            x.addmm_(below[l - S], Lambda[l - S].t())
+            x.addmm_(below[l - S], aligned(Lambda[l - S]).t())
         out = _call("step", w.dtype, x.numpy(), *layer, *constants, *state, l)
         if out < 0:
             return None
         beyond += out
-        below.append(after[0, l] if mask is None else after[0, l] * mask[l])
+        below.append(aligned(after[0, l] if mask is None else after[0, l] * mask[l]))
     return after, grid_after, not beyond
 
 

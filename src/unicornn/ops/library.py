@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unicornn.ops import cpu
 from unicornn.ops.memory import empty, reused
-from unicornn.ops.stack import Stack, Weights, chunk_length
+from unicornn.ops.stack import Stack, Weights, chunk_length, kept_length
 from unicornn.state import RANGE, value
 
 _library = torch.library.Library("unicornn", "DEF")
@@ -104,7 +104,7 @@ def _room(u: Tensor, w: Tensor, keep: str) -> tuple[tuple[int, ...], tuple[int, 
     if keep != "store":
         return (0,), (0,), state
     chunks = -(-N // chunk_length(N, batch, m))
-    return (L, N, batch, m), (chunks, L, *cpu.Recurrence.mark_shape(batch, m)), state
+    return (L, kept_length(N, batch, m)), (chunks, L, *cpu.Recurrence.mark_shape(batch, m)), state
 
 
 def _fake_forward(

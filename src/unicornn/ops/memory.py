@@ -41,6 +41,12 @@ def empty(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor
     return block
 
 
+def aligned(t: Tensor) -> Tensor:
+    """``t`` or a copy of it, contiguous from a cache line on: the bits of a matrix product depend on it."""
+    t = t.contiguous()
+    return t if t.data_ptr() % 64 == 0 else t.clone()
+
+
 def reused(like: Tensor, *shape: int) -> Tensor:
     """As ``empty``, on the CPU, for what each training step needs again: the last block freed is kept for the next."""
     size = math.prod(shape) * like.element_size()

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.ops.memory import empty
+from unicornn.ops.memory import aligned, empty
 
 CHUNK = 1 << 19
 """Elements of a layer (K·b·m) in a chunk: small enough for the cache, large enough for the matrix product."""
@@ -55,6 +55,11 @@ def chunk_length(N: int, b: int, m: int) -> int:
     return min(max(K, LINE), 512, max(N, 1))
 
 
+def kept_length(N: int, b: int, m: int) -> int:
+    """Room for t of one layer, rounded up to a cache line."""
+    return -(-N * b * m // LINE) * LINE
+
+
 @dataclass(frozen=True)
 class Weights:
     """w, b (L, m); a (L, m) in float64; V[l] (m, d or m); Lambda: the matrices of the last layers, which skip S layers."""
@@ -65,12 +70,6 @@ class Weights:
     a: Tensor
     Lambda: Sequence[Tensor]
     alpha: float
-
-    def skip(self, l: int) -> tuple[int, Tensor] | None:
-        """Where layer l's residual connection comes from (0 being the input, k the output of layer k), and its Λ."""
-        S = len(self.V) - len(self.Lambda)
-        return (l - S, self.Lambda[l - S]) if l >= S else None
-
 
 @dataclass(frozen=True)
 class Chunk:
@@ -96,10 +95,11 @@ class Stack:
         lengths: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> None:
-        self.weights, self.u = weights, u
+        self.u = u
         (self.N, self.batch, self.d), (self.L, self.m) = u.shape, weights.w.shape
+        self.S = self.L - len(weights.Lambda)
         self.K = chunk_length(self.N, self.batch, self.m)
-        self.V = [_aligned(V) for V in weights.V]
+        self.V, self.Lambda = ([aligned(matrix) for matrix in letter] for letter in (weights.V, weights.Lambda))
         self.order = None
         if lengths is not None:
             self.order = torch.argsort(lengths, descending=True, stable=True)
@@ -186,19 +186,22 @@ class Stack:
                     rows.masked_fill_(padding[:, :, None], 0)
             yield chunk, rows
 
+    def _kept(self, keep: Tensor, l: int, chunk: Chunk) -> Tensor:
+        row = self.batch * self.m
+        return keep[l, chunk.n0 * row : chunk.n1 * row].view(-1, self.batch, self.m)
+
     def _drive(self, l: int, below: Sequence[Tensor], x: Tensor) -> None:
         """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹; ``below`` holds u, y¹, …, yˡ⁻¹ (the bias is the recurrence's)."""
         torch.mm(below[l].flatten(0, 1), self.V[l].t(), out=x.view(-1, self.m))
-        if skip := self.weights.skip(l):
-            k, Lambda = skip
-            x.view(-1, self.m).addmm_(below[k].flatten(0, 1), Lambda.t())
+        if (k := l - self.S) >= 0:
+            x.view(-1, self.m).addmm_(below[k].flatten(0, 1), self.Lambda[k].t())
 
     # The three passes
 
     def forward(self, every: bool, keep: Tensor | None, marks: Tensor | None) -> Tensor:
         """Carries the state through the sequence; returns the output: all of it, or that of the wanted steps.
 
-        keep (L, N, b, m) and marks (chunks, L, …) receive what ``backward`` needs to replay.
+        keep (L, N b m, rounded up to a cache line) and marks (chunks, L, …) receive what ``backward`` needs to replay.
         """
         wanted = self.when.numel() // self.batch
         output = empty(self.u, self.N if every else wanted, self.batch, self.m)
@@ -212,7 +215,7 @@ class Stack:
             target = output[chunk.n0 : chunk.n1] if direct else None
             below = [rows]
             for l, layer in enumerate(self.layers):
-                x = xs[l][:K] if keep is None else keep[l, chunk.n0 : chunk.n1]
+                x = xs[l][:K] if keep is None else self._kept(keep, l, chunk)
                 if marks is not None:
                     layer.mark(marks[chunk.index, l])
                 self._drive(l, below, x)
@@ -271,7 +274,7 @@ class Stack:
         for l, layer in enumerate(self.layers):
             layer.start_adjoint(g_state[0, l], g_state[1, l])
         gu = empty(self.u, self.N if need_u else 0, self.batch, self.d)
-        gV, gLambda = ([torch.zeros_like(V) for V in matrices] for matrices in (self.V, self.weights.Lambda))
+        gV, gLambda = ([torch.zeros_like(V) for V in matrices] for matrices in (self.V, self.Lambda))
         if not every and g_output is not None:
             g_output = self._sorted(g_output, 1)
 
@@ -293,7 +296,7 @@ class Stack:
                     gx *= self.mask[l]
                 if keep is not None and marks is not None:
                     layer.recall(marks[chunk.index, l])
-                    layer.replay_adjoint(keep[l, chunk.n0 : chunk.n1], ys[l][: K + 1], zs[l][:K], gx, active)
+                    layer.replay_adjoint(self._kept(keep, l, chunk), ys[l][: K + 1], zs[l][:K], gx, active)
                 else:
                     layer.adjoint(xs[l][:K], ys[l][: K + 1], zs[l][:K], gx, active)
                 for k, matrix, _ in self._links(l, gV, gLambda):
@@ -322,8 +325,8 @@ class Stack:
     ) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Where layer l gets its input from (0 being u, k the output of layer k), through which matrix; its gradient."""
         yield l, self.V[l], gV[l]
-        if skip := self.weights.skip(l):
-            yield *skip, gLambda[skip[0]]
+        if (k := l - self.S) >= 0:
+            yield k, self.Lambda[k], gLambda[k]
 
     def _gradient_of_output(self, chunk: Chunk, g_output: Tensor | None, every: bool, into: Tensor) -> Tensor:
         if g_output is None or not (every or self.when.numel()):
@@ -335,7 +338,3 @@ class Stack:
         rows = g_output.reshape(-1, self.m)[places]
         return into.zero_().index_put_((step, sequence), rows, accumulate=True)
 
-
-def _aligned(V: Tensor) -> Tensor:
-    V = V.contiguous()
-    return V if V.data_ptr() % 64 == 0 else V.clone()

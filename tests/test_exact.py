@@ -1,0 +1,258 @@
+"""Exact reversal, as properties: inverse ∘ forward = identity and invert = store, bit for bit, whatever the options."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unicornn import State, UnICORNN
+
+sizes = st.integers(1, 9)
+
+
+@st.composite
+def problems(draw, longest=700):
+    """A layer in training mode, its input, an initial state and lengths."""
+    L = draw(st.integers(1, 5))
+    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
+    d, m, batch = draw(sizes), draw(st.integers(1, 40)), draw(sizes)
+    N = draw(st.integers(1, longest))
+    torch.manual_seed(draw(st.integers(0, 2**32)))
+    layer = UnICORNN(
+        d,
+        m,
+        L,
+        dt=draw(st.floats(1e-5, 0.6) | st.lists(st.floats(1e-5, 0.6), min_size=L, max_size=L)),
+        alpha=draw(st.floats(0, 10)),
+        dropout=draw(st.sampled_from([0.0, 0.3])),
+        residual=draw(st.sampled_from([0, 2, 3])),
+        dtype=dtype,
+    )
+    u = torch.randn(N, batch, d, dtype=dtype)
+    scale = draw(st.sampled_from([0.0, 1e-6, 1.0, 50.0]))
+    y, z = torch.randn(2, L, batch, m, dtype=dtype) * scale + 0.0  # no -0, of which the grid knows nothing
+    lengths = draw(st.none() | st.lists(st.integers(1, N), min_size=batch, max_size=batch))
+    return layer, u, draw(st.sampled_from([None, (y, z)])), lengths
+
+
+def bits(*tensors):
+    return [t.detach().numpy().tobytes() for t in tensors]
+
+
+def gradients(layer, u, state, lengths, backward, seed):
+    layer.backward = backward
+    torch.manual_seed(seed)  # the same dropout mask
+    u = u.detach().clone().requires_grad_()
+    state = None if state is None else tuple(t.detach().clone().requires_grad_() for t in state)
+    output, (y, z) = layer(u, state, lengths)
+    loss = (output * torch.linspace(-1, 1, output.numel(), dtype=u.dtype).view_as(output)).sum() + y.sum() - z.sum()
+    return torch.autograd.grad(loss, [u, *(state or ()), *layer.parameters()])
+
+
+@given(problems())
+def test_inverse_after_forward_is_the_identity(problem):
+    layer, u, state, lengths = problem
+    _, final = layer(u, state, lengths)
+    start = layer.inverse(u, final, lengths)
+    expected = (torch.zeros_like(start.y), torch.zeros_like(start.z)) if state is None else state
+    assert bits(*start) == bits(*expected)
+
+
+@given(problems(), st.integers(0, 1000))
+def test_invert_is_store(problem, seed):
+    layer, u, state, lengths = problem
+    inverted, stored = (gradients(layer, u, state, lengths, backward, seed) for backward in ("invert", "store"))
+    assert bits(*inverted) == bits(*stored)
+
+
+@given(problems(longest=200), st.data())
+def test_cut_and_continued_is_the_whole(problem, data):
+    """To rounding, since matrix products of other shapes round otherwise; but each part is undone exactly."""
+    layer, u, state, _ = problem
+    torch.manual_seed(7)
+    whole, final = layer(u, state)
+    cut = data.draw(st.integers(0, len(u) - 1))
+    parts, at, states = [], state, []
+    torch.manual_seed(7)
+    for piece in (u[:cut], u[cut:]) if cut else (u,):
+        output, at = layer(piece, at)
+        parts.append(output)
+        states.append(at)
+    tolerance = {"rtol": 1e-3, "atol": 1e-3} if u.dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    torch.testing.assert_close(torch.cat(parts), whole, **tolerance)
+    torch.testing.assert_close(at.y, final.y, **tolerance)
+    if cut:
+        middle = layer.inverse(u[cut:], at)
+        assert bits(*middle) == bits(*states[0])
+        start = layer.inverse(u[:cut], middle)
+        assert bits(*start) == bits(*(state or (torch.zeros_like(at.y), torch.zeros_like(at.z))))
+
+
+@given(problems(longest=30))
+def test_step_by_step_is_the_whole(problem):
+    layer, u, state, _ = problem
+    layer.eval()
+    whole, final = layer(u, state)
+    with torch.no_grad():
+        at, outputs = state, []
+        for u_n in u:
+            output, at = layer.step(u_n, at)
+            outputs.append(output)
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if u.dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    torch.testing.assert_close(torch.stack(outputs), whole, **tolerance)
+    torch.testing.assert_close(at.z, final.z, **tolerance)
+    for u_n in u.flip(0):
+        at = layer.inverse(u_n[None], at)
+    assert bits(*at) == bits(*(state or (torch.zeros_like(at.y), torch.zeros_like(at.z))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_step_is_the_same_with_and_without_gradient(dtype):
+    layer = UnICORNN(3, 10, 4, residual=2, dtype=dtype)
+    u = torch.randn(4, 3, dtype=dtype)
+    _, state = layer(torch.randn(9, 4, 3, dtype=dtype))
+    slow = layer.step(u, state)
+    with torch.no_grad():
+        fast = layer.step(u, state)
+    assert bits(slow[0], *slow[1], slow[1].grid) == bits(fast[0], *fast[1], fast[1].grid)
+
+
+def test_a_million_steps():
+    layer = UnICORNN(2, 4, 3, dt=0.3, residual=2, dropout=0.2)
+    u = torch.randn(1_000_000, 1, 2)
+    start = (torch.randn(3, 1, 4), torch.randn(3, 1, 4))
+    torch.use_deterministic_algorithms(False)
+    _, final = layer(u, start, output="last")
+    assert bits(*layer.inverse(u, final)) == bits(*start)
+
+
+@pytest.mark.slow
+def test_invert_is_store_over_a_million_steps():
+    layer = UnICORNN(2, 8, 3, dt=0.3, residual=2, dropout=0.2)
+    u, state = torch.randn(1_000_000, 2, 2), (torch.randn(3, 2, 8), torch.randn(3, 2, 8))
+    inverted, stored = (gradients(layer, u, state, [1_000_000, 654_321], way, 3) for way in ("invert", "store"))
+    assert bits(*inverted) == bits(*stored)
+
+
+def test_state_keeps_its_low_order_bits_through_copies():
+    import copy
+    import io
+
+    layer = UnICORNN(2, 6, 2)
+    u = torch.randn(50, 3, 2)
+    with torch.no_grad():
+        _, state = layer(u)
+    file = io.BytesIO()
+    torch.save(tuple(state.__getnewargs__()), file)
+    file.seek(0)
+    for twin in (copy.deepcopy(state), state.detach(), State(*torch.load(file, weights_only=True))):
+        y0, z0 = layer.inverse(u, twin)
+        assert not y0.any()
+        assert not z0.any()
+    y, z = state
+    plain = layer.inverse(u, (y, z))
+    assert plain.y.abs().max() < 1e-3  # a plain pair has lost them, and is merely close
+
+
+def test_a_state_changed_in_place_is_used_as_it_is():
+    layer = UnICORNN(2, 6, 2)
+    u = torch.randn(50, 3, 2)
+    with torch.no_grad():
+        _, state = layer(u)
+        state.y[:, 0] = 0.25
+        again, _ = layer(u, state)
+        plain, _ = layer(u, (state.y.clone(), state.z.clone()))
+        torch.testing.assert_close(again, plain, rtol=1e-5, atol=1e-6)
+        output, _ = layer.step(u[0], state)
+        torch.testing.assert_close(output, again[0], rtol=1e-4, atol=1e-5)
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    """The kernels' own part: with one layer and d = m = 1 no matrix product has more than one term."""
+    layer = UnICORNN(1, 1, 1, backward="store")
+    u = torch.randn(20, 3000, 1)
+    results = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            output, _ = layer(u)
+            results.append(bits(output, *torch.autograd.grad(output.square().sum(), [layer.w[0], layer.b[0], layer.c[0]])))
+    finally:
+        torch.set_num_threads(before)
+    assert results[0] == results[1]
+
+
+def test_same_seed_same_bits():
+    def once():
+        torch.manual_seed(5)
+        layer = UnICORNN(3, 33, 2, dropout=0.5)
+        u = torch.randn(300, 4, 3)
+        output, _ = layer(u)
+        return bits(output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
+
+    assert once() == once()
+
+
+def test_input_may_lie_anywhere_in_memory():
+    """The inverse is given a copy at another address modulo the cache line."""
+    layer = UnICORNN(5, 7, 2)
+    u = torch.randn(100, 3, 5)
+    with torch.no_grad():
+        _, state = layer(u)
+    shifted = torch.empty(u.numel() + 1)[1:].view_as(u).copy_(u)
+    assert shifted.data_ptr() % 64 != u.data_ptr() % 64
+    assert not layer.inverse(shifted, state).y.any()
+    assert not layer.inverse(u.transpose(0, 1).contiguous().transpose(0, 1), state).z.any()
+
+
+def test_two_threads_may_use_the_layer_at_once():
+    from concurrent.futures import ThreadPoolExecutor
+
+    layer = UnICORNN(4, 64, 2)
+    u = torch.randn(200, 64, 4)
+
+    def run(_):
+        with torch.no_grad():
+            return layer(u)[0]
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(run, range(8))
+    for other in others:
+        torch.testing.assert_close(other, first, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_worker_may_use_the_layer():
+    import subprocess
+    import sys
+
+    script = """
+import torch, os
+from unicornn import UnICORNN
+layer, u = UnICORNN(4, 64, 2), torch.randn(50, 64, 4)
+layer(u)[0].sum().backward()
+if (child := os.fork()) == 0:
+    torch.set_num_threads(1)
+    layer(u)[0].sum().backward()
+    os._exit(7)
+os._exit(0 if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7 else 1)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+
+def test_memory_mapped_input(tmp_path):
+    """A sequence that stays on disk; nothing asks for all of it."""
+    N = 30_000
+    on_disk = np.memmap(tmp_path / "u.bin", dtype=np.float32, mode="w+", shape=(N, 1, 3))
+    on_disk[:] = np.random.default_rng(0).standard_normal((N, 1, 3))
+    on_disk.flush()
+    u = torch.from_file(str(tmp_path / "u.bin"), size=N * 3).view(N, 1, 3)
+    layer = UnICORNN(3, 5, 2)
+    output, state = layer(u, output="last")
+    output.sum().backward()
+    assert not layer.inverse(u, state).y.any()
+    assert torch.equal(layer(torch.from_numpy(np.array(on_disk)), output="last")[0], output)

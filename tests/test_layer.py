@@ -1,0 +1,290 @@
+"""The layer's contract: nn.LSTM's, and what it adds."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
+
+from unicornn import State, UnICORNN, UnICORNNCell, functional
+
+both_backends = pytest.mark.parametrize("backend", ["reference", "cpu"])
+
+
+def test_initialisation_is_appendix_a():
+    layer = UnICORNN(200, 300, 4, residual=2, dt=0.3)
+    for l in range(4):
+        assert 0 <= layer.w[l].min() < 0.1
+        assert 0.9 < layer.w[l].max() <= 1
+        assert -0.1 <= layer.c[l].min() < -0.05 < 0.05 < layer.c[l].max() <= 0.1
+        assert not layer.b[l].any()
+        bound = (6 / ((1 + 8**2) * layer.V[l].shape[1])) ** 0.5
+        assert 0.9 * bound < layer.V[l].abs().max() <= bound
+    assert [None if Λ is None else tuple(Λ.shape) for Λ in layer.Lambda] == [None, None, (300, 200), (300, 300)]
+    steps = layer.time_steps()
+    assert steps.shape == (4, 300)
+    assert 0.3 * 0.47 < steps.min() < steps.max() < 0.3 * 0.53
+
+
+def test_time_steps_may_be_frozen_and_differ_by_layer():
+    layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), train_time_step=False)
+    assert not any(c.requires_grad for c in layer.c)
+    torch.testing.assert_close(layer.time_steps()[1], 0.2 * torch.sigmoid(layer.c[1]))
+    layer(torch.randn(5, 1, 2))[0].sum().backward()
+    assert layer.c[0].grad is None
+    assert layer.w[0].grad is not None
+
+
+@both_backends
+def test_forms_of_input(backend):
+    layer = UnICORNN(3, 4, 2, backend=backend)
+    first = UnICORNN(3, 4, 2, backend=backend, batch_first=True)
+    first.load_state_dict(layer.state_dict())
+    u = torch.randn(7, 5, 3)
+    output, (y, z) = layer(u)
+    assert output.shape == (7, 5, 4)
+    assert y.shape == z.shape == (2, 5, 4)
+    swapped, state = first(u.transpose(0, 1))
+    torch.testing.assert_close(swapped.transpose(0, 1), output)
+    torch.testing.assert_close(state.y, y)
+    alone, state = layer(u[:, 2])
+    assert state.y.shape == (2, 4)
+    torch.testing.assert_close(alone, output[:, 2])
+    torch.testing.assert_close(state.z, z[:, 2])
+    again, state = layer(u[:, 2], state)
+    torch.testing.assert_close(again, layer(u, (y, z))[0][:, 2])
+    torch.testing.assert_close(layer(u.flip(2).flip(2)[::1])[0], output)
+    wide = torch.randn(7, 5, 6)[..., ::2]
+    torch.testing.assert_close(layer(wide)[0], layer(wide.contiguous())[0])
+
+
+@both_backends
+def test_outputs_asked_for(backend):
+    layer = UnICORNN(3, 4, 2, backend=backend, dropout=0.5)
+    u, lengths = torch.randn(9, 3, 3), torch.tensor([4, 9, 6])
+
+    def run(output):
+        torch.manual_seed(1)
+        return layer(u, lengths=lengths, output=output)
+
+    whole, final = run("all")
+    last, state = run("last")
+    torch.testing.assert_close(last, whole[lengths - 1, torch.arange(3)])
+    torch.testing.assert_close(state.y, final.y)
+    some, _ = run(torch.tensor([3, 0, 0]))
+    torch.testing.assert_close(some, whole[[3, 0, 0]])
+    steps = torch.tensor([[3, 8, 5], [0, 1, 2]])
+    each, _ = run(steps)
+    torch.testing.assert_close(each, torch.stack([whole[steps[k], torch.arange(3)] for k in range(2)]))
+    (g,) = torch.autograd.grad((each * 2).sum(), layer.w[0], retain_graph=True)
+    (expected,) = torch.autograd.grad(2 * sum(whole[steps[k], torch.arange(3)].sum() for k in range(2)), layer.w[0])
+    torch.testing.assert_close(g, expected)
+    layer.batch_first = True
+    u = u.transpose(0, 1)
+    assert run(steps)[0].shape == (3, 2, 4)
+    assert run(torch.zeros(0, dtype=torch.long))[0].shape == (3, 0, 4)
+
+
+@both_backends
+def test_padding_never_enters(backend):
+    layer = UnICORNN(3, 4, 3, backend=backend, residual=2)
+    u, lengths = torch.randn(9, 3, 3), [4, 9, 6]
+    poisoned = u.clone()
+    for i, n in enumerate(lengths):
+        poisoned[n:, i] = torch.nan
+    poisoned.requires_grad_()
+    output, state = layer(poisoned, lengths=lengths)
+    (g,) = torch.autograd.grad(output.sum() + state.z.sum(), poisoned)
+    assert all(p.isfinite().all() for p in torch.autograd.grad(layer(poisoned, lengths=lengths)[0].sum(), layer.V))
+    for i, n in enumerate(lengths):
+        alone, (y, z) = layer(u[:n, i])
+        torch.testing.assert_close(output[:n, i], alone)
+        torch.testing.assert_close(state.y[:, i], y)
+        torch.testing.assert_close(state.z[:, i], z)
+        assert not output[n:, i].any()
+        assert not g[n:, i].any()
+        assert g[:n, i].all()
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("enforce_sorted", [False, True])
+def test_packed_sequences_as_nn_lstm(bidirectional, enforce_sorted):
+    layer, lstm = (kind(3, 4, 2, bidirectional=bidirectional) for kind in (UnICORNN, torch.nn.LSTM))
+    lengths = [9, 6, 4] if enforce_sorted else [4, 9, 6]
+    sequences = [torch.randn(n, 3) for n in lengths]
+    packed = pack_sequence(sequences, enforce_sorted=enforce_sorted)
+    output, (y, z) = layer(packed)
+    theirs, (h, _) = lstm(packed)
+    assert isinstance(output, PackedSequence)
+    assert output.data.shape == theirs.data.shape
+    assert y.shape == z.shape == h.shape
+    for field in ("batch_sizes", "sorted_indices", "unsorted_indices"):
+        ours, other = getattr(output, field), getattr(theirs, field)
+        assert ours is other is None or torch.equal(ours, other)
+    padded, _ = pad_packed_sequence(output)
+    for i, sequence in enumerate(sequences):
+        alone, state = layer(sequence)
+        torch.testing.assert_close(padded[: lengths[i], i], alone)
+        torch.testing.assert_close(y[:, i], state.y)
+    assert not layer.inverse(packed, layer(packed)[1]).y.any()
+    assert layer(packed, output="last")[0].shape == (3, 8 if bidirectional else 4)
+
+
+def test_variational_dropout():
+    layer = UnICORNN(3, 50, 2, dropout=0.4)
+    u = torch.randn(30, 6, 3)
+    output, state = layer(u)
+    assert state.mask is not None
+    assert state.mask.unique().tolist() == pytest.approx([0, 1 / 0.6])
+    dropped = output == 0
+    assert torch.equal(dropped.all(0), dropped.any(0))  # constant in time
+    assert torch.equal(dropped[0], state.mask[-1] == 0)  # also after the last layer
+    assert 0.25 < dropped[0].float().mean() < 0.55
+    assert not (state.y == 0).any()  # the state itself is whole
+    _, on = layer(u, state)
+    assert on.mask is state.mask  # one mask per sequence, wherever it is cut
+    assert not torch.equal(layer(u, tuple(state))[1].mask, state.mask)
+    layer.eval()
+    assert layer(u)[1].mask is None
+    assert torch.equal(layer(u)[0], layer(u)[0])
+
+
+@both_backends
+def test_residual_stacking_by_hand(backend):
+    """eq:ucrn_res with S = 2, L = 4, one step from zero: y = -a² tanh(x)."""
+    layer = UnICORNN(3, 5, 4, residual=2, backend=backend, dtype=torch.float64)
+    u = torch.randn(1, 1, 3, dtype=torch.float64)
+    a, ys = layer.time_steps(), [u[0]]
+    for l in range(4):
+        x = ys[l] @ layer.V[l].t() + layer.b[l]
+        if l >= 2:
+            x = x + ys[l - 2] @ layer.Lambda[l].t()
+        ys.append(-(a[l] ** 2) * torch.tanh(x))
+    torch.testing.assert_close(layer(u)[0][0], ys[-1], rtol=1e-9, atol=1e-13)
+
+
+@both_backends
+def test_bidirectional_is_two_layers(backend):
+    layer = UnICORNN(3, 4, 2, bidirectional=True, backend=backend, dt=(0.1, 0.3))
+    u, lengths = torch.randn(8, 2, 3), [8, 5]
+    output, state = layer(u, lengths=lengths)
+    assert output.shape == (8, 2, 8)
+    assert state.y.shape == (4, 2, 4)
+    sequence = u[:5, 1]
+    for l in range(2):
+        outputs = []
+        for k in range(2):
+            i = 2 * l + k
+            one = UnICORNN(layer.V[i].shape[1], 4, dt=layer.dt[l], backend="reference")
+            one.load_state_dict({f"{n}.0": getattr(layer, n)[i] for n in "wVbc"})
+            out, end = one(sequence.flip(0) if k else sequence)
+            torch.testing.assert_close(state.y[i, 1], end.y[0])
+            outputs.append(out.flip(0) if k else out)
+        sequence = torch.cat(outputs, 1)
+    torch.testing.assert_close(output[:5, 1], sequence)
+    last, _ = layer(u, lengths=lengths, output="last")
+    torch.testing.assert_close(last, torch.cat([output[torch.tensor(lengths) - 1, [0, 1], :4], output[0, :, 4:]], 1))
+    steps = torch.tensor([[1, 2]])
+    torch.testing.assert_close(layer(u, lengths=lengths, output=steps)[0], output[steps, [0, 1]])
+
+
+def test_bidirectional_inverse_is_exact():
+    layer = UnICORNN(3, 4, 3, bidirectional=True, residual=2, dropout=0.2)
+    u, start = torch.randn(40, 3, 3), (torch.randn(6, 3, 4), torch.randn(6, 3, 4))
+    output, final = layer(u, start, lengths=[40, 1, 17])
+    output.sum().backward()
+    y0, z0 = layer.inverse(u, final, lengths=[40, 1, 17])
+    assert torch.equal(y0, start[0])
+    assert torch.equal(z0, start[1])
+    with pytest.raises(ValueError, match="step.*bidirectional"):
+        layer.step(u[0])
+
+
+@both_backends
+def test_cell(backend):
+    layer = UnICORNN(3, 4, dt=0.2, alpha=2.0, backend=backend)
+    cell = UnICORNNCell(3, 4, dt=0.2, alpha=2.0, backend=backend)
+    cell.load_state_dict({n: getattr(layer, n)[0] for n in "wVbc"})
+    u, state = torch.randn(20, 5, 3), None
+    outputs = []
+    for u_n in u:
+        state = cell(u_n, state)
+        outputs.append(state[0])
+    whole, final = layer(u)
+    torch.testing.assert_close(torch.stack(outputs), whole)
+    torch.testing.assert_close(state.z, final.z[0])
+    alone = cell(u[0, 0], (torch.zeros(4), torch.zeros(4)))
+    assert alone.y.shape == (4,)
+    torch.testing.assert_close(alone.y, outputs[0][0])
+    torch.testing.assert_close(cell(u[1, 0], alone).y, outputs[1][0])
+    state.y.sum().backward()
+    assert cell.c.grad is not None
+
+
+def test_half_precision_input_and_autocast_keep_the_state():
+    layer = UnICORNN(3, 8, 2)
+    u = torch.randn(200, 4, 3)
+    exact, state = layer(u)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, inside = layer(u)
+        assert torch.equal(output, exact)
+        assert torch.equal(inside.grid, state.grid)
+        start = layer.inverse(u, inside)
+        _, cast = layer(u.bfloat16())  # as it comes out of an autocast layer before
+    assert not start.y.any()
+    assert cast.y.dtype == torch.float32
+    half = copy.deepcopy(layer).bfloat16()
+    output, state = half(u.bfloat16())
+    assert output.dtype == torch.bfloat16
+    assert state.y.dtype == torch.float32
+    assert not half.inverse(u.bfloat16(), state).z.any()
+    output.sum().backward()
+    assert half.w[0].grad.dtype == torch.bfloat16
+
+
+def test_gradients_reach_initial_states_and_back_again():
+    layer = UnICORNN(2, 3)
+    y = torch.randn(1, 2, 3, requires_grad=True)
+    z = torch.randn(1, 2, 3, requires_grad=True)
+    _, state = layer(torch.randn(5, 2, 2), (y, z))
+    _, state = layer(torch.randn(5, 2, 2), state)
+    state.z.sum().backward()
+    assert y.grad.abs().min() > 0
+    assert z.grad.abs().min() > 0
+    assert not state.detach().y.requires_grad
+
+
+def test_state_reads_as_a_pair():
+    y, z = torch.zeros(1, 2, 3), torch.ones(1, 2, 3)
+    state = State(y, z)
+    assert tuple(state) == (y, z)
+    assert state[1] is state.z is z
+    assert isinstance(state, tuple)
+    assert "State(y=" in repr(state)
+    assert state.map(lambda t: t + 1).y.max() == 1
+
+
+def test_backward_as_an_argument_of_the_function():
+    layer = UnICORNN(2, 3, 2)
+    letters = [list(getattr(layer, n)) for n in "wVbc"]
+    u = torch.randn(6, 2, 2)
+    torch.testing.assert_close(functional.unicornn(u, *letters)[0], layer(u)[0])
+    torch.testing.assert_close(functional.step(u[0], *letters)[0], layer(u)[0][0])
+
+
+def test_repr_and_deepcopy():
+    layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), residual=2, dropout=0.1)
+    assert "2, 3, num_layers=2, dt=(0.1, 0.2), alpha=1.0, dropout=0.1, residual=2" in repr(layer)
+    twin = copy.deepcopy(layer.eval())
+    u = torch.randn(4, 1, 2)
+    assert torch.equal(twin(u)[0], layer(u)[0])
+    assert repr(UnICORNNCell(2, 3)) == "UnICORNNCell(2, 3, dt=0.1, alpha=1.0)"
+
+
+def test_padded_and_packed_agree():
+    layer = UnICORNN(3, 4)
+    u, lengths = torch.randn(6, 2, 3), torch.tensor([6, 2])
+    packed, state = layer(pack_padded_sequence(u, lengths))
+    padded, same = layer(u, lengths=lengths)
+    torch.testing.assert_close(pad_packed_sequence(packed)[0], padded)
+    torch.testing.assert_close(state.y, same.y)
