@@ -180,7 +180,9 @@ def test_results_do_not_depend_on_the_number_of_threads():
         for threads in (1, 2):
             torch.set_num_threads(threads)
             output, _ = layer(u)
-            results.append(bits(output, *torch.autograd.grad(output.square().sum(), [layer.w[0], layer.b[0], layer.c[0]])))
+            results.append(
+                bits(output, *torch.autograd.grad(output.square().sum(), [layer.w[0], layer.b[0], layer.c[0]]))
+            )
     finally:
         torch.set_num_threads(before)
     assert results[0] == results[1]

@@ -196,7 +196,7 @@ def test_bidirectional_inverse_is_exact():
     y0, z0 = layer.inverse(u, final, lengths=[40, 1, 17])
     assert torch.equal(y0, start[0])
     assert torch.equal(z0, start[1])
-    with pytest.raises(ValueError, match="step.*bidirectional"):
+    with pytest.raises(ValueError, match=r"step.*bidirectional"):
         layer.step(u[0])
 
 

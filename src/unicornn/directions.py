@@ -6,13 +6,14 @@ input of the next layer. Parameters, states and masks come as 2L, forwards first
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from unicornn import checks, functional
+from unicornn.ops import library
 from unicornn.state import State
 
 
@@ -27,7 +28,7 @@ def flip(sequence: Tensor, lengths: Tensor | None) -> Tensor:
 
 def _single(
     u: Tensor, V: Sequence[Tensor], Lambda: Sequence[Tensor | None] | None, lengths: Tensor | None
-) -> Iterator[Any]:
+) -> Generator[Any, Tensor, None]:
     """Yields, per layer and direction, its number, its input and its matrix, and wants its output sent back.
 
     A residual connection is a wider input: V y + Λ y' is [V Λ] applied to (y, y').
@@ -37,15 +38,14 @@ def _single(
     S = next((l for l in range(L) if Lambda[D * l] is not None), L)
     below = [u]
     for l in range(L):
-        outputs = []
+        outputs: list[Tensor] = []
         for i in (D * l, D * l + 1):
             Λ = Lambda[i]
             source = below[l] if Λ is None else torch.cat([below[l], below[l - S]], 2)
             matrix = V[i] if Λ is None else torch.cat([V[i], Λ], 1)
             out = yield i, source if i % D == 0 else flip(source, lengths), matrix
-            outputs.append(out if i % D == 0 or out is None else flip(out, lengths))
-        if l < L - 1 or outputs[0] is not None:
-            below.append(torch.cat(outputs, 2))
+            outputs.append(out if i % D == 0 else flip(out, lengths))
+        below.append(torch.cat(outputs, 2))
     yield below[-1]
 
 
@@ -53,8 +53,6 @@ def _part(state: Any, i: int) -> Any:
     """The state of layer and direction i."""
     if isinstance(state, State):
         return state.map(lambda t: t[..., i : i + 1, :, :])
-    if not isinstance(state, (tuple, list)) or len(state) != 2 or not all(isinstance(t, Tensor) for t in state):
-        raise TypeError(f"state: expected a pair (y, z) of tensors of shape (2 L, b, m), got {type(state).__name__}")
     return tuple(t[i : i + 1] for t in state)
 
 
@@ -70,15 +68,18 @@ def _join(parts: Sequence[State], mask: Tensor | None) -> State:
 
 
 def _checked(input: Tensor, state: Any, w: Sequence[Tensor], lengths: Any) -> Tensor | None:
-    if state is not None and isinstance(state, (tuple, list)):
+    if state is not None:
+        shape = (len(w), input.shape[1], len(w[0]))
+        if not isinstance(state, (tuple, list)) or len(state) != 2:
+            raise TypeError(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
         for k, t in enumerate(state):
-            checks.tensor(f"state[{k}]", t, (len(w), input.shape[1], len(w[0])), "(2 L, b, m)")
+            checks.tensor(f"state[{k}]", t, shape, "(2 L, b, m)")
     if lengths is None:
         return None
     lengths = checks.indices("lengths", lengths, input.device)
     checks.tensor("lengths", lengths, (input.shape[1],), "(b,)")
     if not torch.compiler.is_compiling():
-        functional.library.check_values(len(input), lengths, None)
+        library.check_values(len(input), lengths, None)
     return lengths
 
 
@@ -101,8 +102,9 @@ def unicornn(
 ) -> tuple[Tensor, State]:
     """As ``functional.unicornn``, with 2L of everything and an output of width 2m. Always stores activations."""
     lengths = _checked(input, state, w, lengths)
-    if isinstance(output, str):
-        checks.choice("output", output, ("all", "last"))
+    every, steps = functional.wanted(output, input)
+    if steps is not None and not torch.compiler.is_compiling():
+        library.check_values(len(input), lengths, steps)
     layers, finals = _single(input, V, Lambda, lengths), []
     at: Any = next(layers)
     while isinstance(at, tuple):
@@ -115,15 +117,12 @@ def unicornn(
         finals.append(final)
         at = layers.send(out)
     final = _join(finals, mask)
-    if isinstance(output, Tensor):
-        steps = checks.indices("output", output, input.device)
-        steps = steps[:, None].expand(-1, input.shape[1]) if steps.dim() == 1 else steps
-        functional.library.check_values(len(input), lengths, steps)
-        return at.gather(0, steps[:, :, None].expand(-1, -1, at.shape[2])), final
-    if output == "last":
-        ends = final.y[-2:] if mask is None else final.y[-2:] * mask[-2:]
-        return torch.cat([ends[0], ends[1]], 1), final
-    return at, final
+    if steps is not None:
+        return functional.at_steps(at, steps), final
+    if every:
+        return at, final
+    ends = final.y[-2:] if mask is None else final.y[-2:] * mask[-2:]
+    return torch.cat([ends[0], ends[1]], 1), final
 
 
 def inverse(
@@ -141,7 +140,7 @@ def inverse(
     mask: Tensor | None = None,
     backend: str = "auto",
 ) -> State:
-    """As ``functional.inverse``; layer by layer, hence with memory O(N b m): each is inverted, then run to feed the next."""
+    """As ``functional.inverse``, with memory O(N b m): each layer is inverted, then run to feed the next."""
     lengths = _checked(input, state, w, lengths)
     layers, starts = _single(input, V, Lambda, lengths), []
     at: Any = next(layers)

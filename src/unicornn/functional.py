@@ -102,7 +102,7 @@ def _problem(
     if len(Lambda) != L:
         raise ValueError(f"Lambda: expected one matrix or None per layer ({L}), got {len(Lambda)}")
     S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), L)
-    if S < 2 and L > S or any(matrix is None for matrix in Lambda[S:]):
+    if (S < 2 and L > S) or any(matrix is None for matrix in Lambda[S:]):
         raise ValueError("Lambda: expected None for the first S >= 2 layers and matrices for all others")
     for l in range(L):
         width = d if l == 0 else m
@@ -111,11 +111,8 @@ def _problem(
             checks.tensor(f"{name}[{l}]", vectors[l], (m,), "(m,)", w[0])
         if (matrix := Lambda[l]) is not None:
             checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", w[0])
-    autocast = torch.is_autocast_enabled(input.device.type)
-    if not (autocast and input.is_floating_point()):
+    if not (_autocast(input.device) and input.is_floating_point() and input.device == w[0].device):
         checks.same_kind("input", input, w[0], "the parameters'")
-    elif input.device != w[0].device:
-        raise ValueError(f"input: expected the parameters' device {w[0].device}, got {input.device}")
     if lengths is not None:
         lengths = checks.indices("lengths", lengths, input.device)
         checks.tensor("lengths", lengths, (batch,), "(b,)")
@@ -137,6 +134,10 @@ def _problem(
         lengths,
         pick_backend(backend, input.device),
     )
+
+
+def _autocast(device: torch.device) -> bool:
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
 
 
 def _start(state: Any, problem: _Problem) -> Tensor:
@@ -195,7 +196,7 @@ def unicornn(
     """
     p = _problem(input, w, V, b, c, Lambda, dt, alpha, mask, lengths, backend)
     checks.choice("backward", backward, BACKWARDS)
-    every, steps = _wanted(output, p)
+    every, steps = wanted(output, p.u)
     result = input.dtype if input.dtype == w[0].dtype else p.w.dtype
 
     if p.backend == "reference":
@@ -207,7 +208,7 @@ def unicornn(
         )
         final = State(y, z, mask=p.mask)
         if steps is not None:
-            outputs = outputs.gather(0, steps[:, :, None].expand(-1, -1, outputs.shape[2]))
+            outputs = at_steps(outputs, steps)
     else:
         if state is None:
             start, rest = p.w.new_zeros((2, *p.state_shape)), None
@@ -300,13 +301,18 @@ def _stream(
     return pair, state.grid, state.rest, a
 
 
-def _wanted(output: Any, p: _Problem) -> tuple[bool, Tensor | None]:
-    """Whether all steps are wanted, else which, (k, b)."""
+def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:
+    """(k, b, ·) of outputs (N, b, ·)."""
+    return outputs.gather(0, steps[:, :, None].expand(-1, -1, outputs.shape[2]))
+
+
+def wanted(output: Any, input: Tensor) -> tuple[bool, Tensor | None]:
+    """What ``output`` asks for: all steps or not; else the last ones (None) or which, (k, b)."""
     if isinstance(output, str):
         return checks.choice("output", output, ("all", "last")) == "all", None
     if not isinstance(output, Tensor):
         raise TypeError(f"output: expected 'all', 'last' or a LongTensor, got {type(output).__name__}")
-    steps, batch = checks.indices("output", output, p.u.device), p.u.shape[1]
+    steps, batch = checks.indices("output", output, input.device), input.shape[1]
     if steps.dim() == 1:
         steps = steps[:, None].expand(-1, batch)
     if steps.dim() != 2 or steps.shape[1] != batch:

@@ -189,9 +189,7 @@ class UnICORNN(nn.Module):
             result = result.transpose(0, 1)
         return result, final
 
-    def step(
-        self, input_n: Tensor, state: State | tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, State]:
+    def step(self, input_n: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, State]:
         """One time step, for streams: the output (b, m) and the state to give to the next call.
 
         Args:
@@ -199,7 +197,9 @@ class UnICORNN(nn.Module):
             state: (y, z), each (L, b, m) or (L, m); zero if None.
         """
         if self.bidirectional:
-            raise ValueError("step: expected bidirectional=False; the reverse direction starts at the end of the stream")
+            raise ValueError(
+                "step: expected bidirectional=False; the reverse direction starts at the end of the stream"
+            )
         if not isinstance(input_n, Tensor) or input_n.dim() not in (1, 2):
             got = tuple(input_n.shape) if isinstance(input_n, Tensor) else type(input_n).__name__
             raise ValueError(f"input_n: expected a tensor of shape (b, d) or (d,), got {got}")
@@ -246,7 +246,9 @@ class UnICORNN(nn.Module):
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
         if not isinstance(input, Tensor):
-            raise TypeError(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
+            raise TypeError(
+                f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}"
+            )
         if input.dim() not in (2, 3):
             raise ValueError(f"input: expected shape {form} or unbatched (N, d), got {tuple(input.shape)}")
         if input.shape[-1] != self.input_size:
@@ -361,7 +363,9 @@ class UnICORNNCell(nn.Module):
         """The next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
         if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != self.input_size:
             got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-            raise ValueError(f"input: expected a tensor of shape (b, {self.input_size}) or ({self.input_size},), got {got}")
+            raise ValueError(
+                f"input: expected a tensor of shape (b, {self.input_size}) or ({self.input_size},), got {got}"
+            )
         missing = 3 - input.dim()  # dimensions in front of (b, d) or (d,): time, and the batch if there is none
         for _ in range(missing):
             input = input[None]

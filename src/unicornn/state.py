@@ -66,7 +66,8 @@ class State(tuple[Tensor, Tensor]):
 
     def map(self, f: Callable[[Tensor], Tensor]) -> State:
         """``f`` applied to every tensor of the state. Count dimensions from the end: ``grid`` has one more in front."""
-        return State(*(t if t is None else f(t) for t in (self[0], self[1], self.grid, self.rest, self.mask)))
+        y, z, *others = self.__getnewargs__()
+        return State(f(y), f(z), *(None if t is None else f(t) for t in others))
 
     def detach(self) -> State:
         """The same state, cut off from the graph: for truncated back-propagation."""

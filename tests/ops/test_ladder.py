@@ -95,7 +95,14 @@ def test_the_op_is_the_stack():
     start = torch.stack([p.y, p.z])
     grid, rest = to_grid(start)
     Lambda = [Λ for Λ in p.Lambda if Λ is not None]
-    weights = (torch.stack(p.w), p.V, torch.stack(p.b), functional.time_steps([c.double() for c in p.c], p.dt), Lambda, p.alpha)
+    weights = (
+        torch.stack(p.w),
+        p.V,
+        torch.stack(p.b),
+        functional.time_steps([c.double() for c in p.c], p.dt),
+        Lambda,
+        p.alpha,
+    )
     output, pair, *_ = library.forward(
         p.u, start, grid, rest, *weights, p.mask, torch.tensor(p.lengths), None, True, "nothing"
     )

@@ -89,7 +89,7 @@ class Recurrence:
         self.gw, self.gb, self.ga = (torch.zeros_like(self.δy) for _ in range(3))
 
     def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
-        """eq:td_grad2, eq:td_grad3: g (K, b, m) comes as ∂E/∂y of the output and leaves as ∂E/∂x, zero in the padding."""
+        """eq:td_grad2, eq:td_grad3: g (K, b, m) comes as ∂E/∂y and leaves as ∂E/∂x, zero in the padding."""
         w, a, α = self.w.double(), self.a, self.alpha
         for n, k in reversed(list(enumerate(active))):
             δy, δz, t_n, y_n, z_n = self.δy[:k], self.δz[:k], t[n, :k].double(), y[n, :k].double(), z[n, :k].double()

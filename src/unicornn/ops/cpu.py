@@ -38,7 +38,9 @@ def _kernels() -> ModuleType:
 
 @cache
 def _announce() -> None:
-    logging.getLogger("unicornn").warning("unicornn: compiling the CPU kernels; this happens once, then they are cached")
+    logging.getLogger("unicornn").warning(
+        "unicornn: compiling the CPU kernels; this happens once, then they are cached"
+    )
 
 
 def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
@@ -56,14 +58,18 @@ def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
 
 
 def _run(name: str, dtype: torch.dtype, blocks: int, *args: Any) -> int:
-    import numba
-
-    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS, blocks * BLOCK // SHARE)
+    threads = min(torch.get_num_threads(), blocks * BLOCK // SHARE)
     if threads <= 1:
         return _call(f"{name}_blocks", dtype, *args, 0, blocks)
+    import numba
+
     with _lock:
-        numba.set_num_threads(threads)
-        return _call(name, dtype, *args)
+        users = numba.get_num_threads()
+        numba.set_num_threads(min(threads, users))
+        try:
+            return _call(name, dtype, *args)
+        finally:
+            numba.set_num_threads(users)
 
 
 @cache

@@ -63,8 +63,6 @@ def _beyond(layers: list[int]) -> str:
     )
 
 
-
-
 def _forward(
     u: Tensor,
     start: Tensor,

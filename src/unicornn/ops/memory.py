@@ -1,7 +1,7 @@
 """Memory for long sequences.
 
-A fresh block costs a page fault every 4 KiB, which takes longer than the arithmetic done on it. Hence large blocks ask the
-system for pages of 2 MiB, and the activations that one training step stored are handed on to the next one's.
+A fresh block costs a page fault every 4 KiB, which takes longer than the arithmetic done on it. Hence large blocks ask
+the system for pages of 2 MiB, and the room for one training step's activations is handed on to the next one's.
 """
 
 from __future__ import annotations
@@ -62,3 +62,8 @@ def reused(like: Tensor, *shape: int) -> Tensor:
     weakref.finalize(lent, _spare.append, block).atexit = False
     room = torch.from_numpy(lent).view(like.dtype).view(shape)
     return room.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() else room
+
+
+def release() -> None:
+    """Gives the block that is kept for the next training step back to the system."""
+    _spare.clear()

@@ -62,7 +62,7 @@ def kept_length(N: int, b: int, m: int) -> int:
 
 @dataclass(frozen=True)
 class Weights:
-    """w, b (L, m); a (L, m) in float64; V[l] (m, d or m); Lambda: the matrices of the last layers, which skip S layers."""
+    """w, b (L, m); a (L, m) in float64; V[l] (m, d or m); Lambda: the matrices of the layers that skip S layers."""
 
     w: Tensor
     V: Sequence[Tensor]
@@ -70,6 +70,7 @@ class Weights:
     a: Tensor
     Lambda: Sequence[Tensor]
     alpha: float
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -233,8 +234,11 @@ class Stack:
             elif not every and wanted:
                 places, step, sequence = self._wanted(chunk)
                 output.view(-1, self.m)[places] = below[-1][step, sequence]
+        end = chunks[-1].n1
+        if keep is not None:
+            keep[:, end * self.batch * self.m :] = 0
         if every:
-            output[chunks[-1].n1 :] = 0
+            output[end:] = 0
             return output
         return self._unsorted(output, 1)
 
@@ -320,10 +324,8 @@ class Stack:
         gw, gb, ga, gy, gz = (torch.stack(g) for g in zip(*(layer.gradients() for layer in self.layers), strict=True))
         return gu, self._unsorted(torch.stack([gy, gz]), 2), gw, gb, ga, gV, gLambda
 
-    def _links(
-        self, l: int, gV: list[Tensor], gLambda: list[Tensor]
-    ) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Where layer l gets its input from (0 being u, k the output of layer k), through which matrix; its gradient."""
+    def _links(self, l: int, gV: list[Tensor], gLambda: list[Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Where layer l gets its input from (0: u, k: the output of layer k), through which matrix; its gradient."""
         yield l, self.V[l], gV[l]
         if (k := l - self.S) >= 0:
             yield k, self.Lambda[k], gLambda[k]
@@ -337,4 +339,3 @@ class Stack:
         places, step, sequence = self._wanted(chunk)
         rows = g_output.reshape(-1, self.m)[places]
         return into.zero_().index_put_((step, sequence), rows, accumulate=True)
-

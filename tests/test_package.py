@@ -1,0 +1,97 @@
+"""The package as a whole: what importing costs, examples in docstrings, memory."""
+
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import unicornn
+
+
+def run(script):
+    code = textwrap.dedent(script)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_neither_numba_nor_triton():
+    run("""
+        import sys, unicornn
+        unicornn.UnICORNN(2, 3)
+        assert not {"numba", "triton", "llvmlite", "matplotlib", "sklearn"} & set(sys.modules), sorted(sys.modules)
+    """)
+
+
+def test_a_long_compilation_is_announced_once(tmp_path):
+    run(f"""
+        import logging, os
+        os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
+        import torch, unicornn
+        from unicornn.ops import cpu
+        said = []
+        handler = logging.Handler()
+        handler.emit = lambda record: said.append(record.getMessage())
+        logging.getLogger("unicornn").addHandler(handler)
+        cpu._patience = 0.01
+        layer = unicornn.UnICORNN(2, 3)
+        for _ in range(2):
+            layer(torch.randn(4, 1, 2))[0].sum().backward()
+        assert len(said) == 1 and "compiling" in said[0], said
+    """)
+    assert list(tmp_path.rglob("*.nbi")), "kernels are cached on disk"
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(unicornn.__path__, "unicornn.")])
+def test_examples_in_docstrings(name):
+    torch.use_deterministic_algorithms(False)
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_public_names_are_documented_with_examples():
+    from unicornn import functional
+
+    public = [unicornn.UnICORNN, unicornn.UnICORNNCell, unicornn.State]
+    public += [getattr(functional, name) for name in functional.__all__]
+    for thing in public:
+        assert thing.__doc__, thing
+        assert ">>>" in thing.__doc__, thing
+
+
+def _workspace(N):
+    """Bytes that torch asks for in a training step beyond the input's gradient, at their peak."""
+    return int(
+        run(f"""
+        import torch
+        from torch.profiler import profile
+        from unicornn import UnICORNN
+        layer = UnICORNN(1, 32, 2, backward="invert")
+        u = torch.randn({N}, 1, 1, requires_grad=True)
+        layer(u[:600], output="last")[0].sum().backward()
+        u.grad = None
+        with profile(profile_memory=True) as p:
+            layer(u, output="last")[0].sum().backward()
+        level = top = 0
+        for event in p.profiler.kineto_results.events():
+            if event.name() == "[memory]":
+                level += event.nbytes()
+                top = max(top, level)
+        print(top - u.numel() * 4)
+    """)
+    )
+
+
+def test_memory_does_not_grow_with_the_sequence():
+    short, long = _workspace(1_000), _workspace(200_000)
+    assert abs(long - short) <= 0.05 * short, (short, long)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_up_to_a_million_steps():
+    short, long = _workspace(1_000), _workspace(1_000_000)
+    assert abs(long - short) <= 0.05 * short, (short, long)
