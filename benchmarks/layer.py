@@ -226,7 +226,9 @@ def main() -> None:
             "numba": numba.__version__,
             "unicornn": unicornn.__version__,
         },
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}",
+        "machine": ", ".join(
+            (platform.machine(), f"{torch.get_num_threads()} threads", torch.backends.cpu.get_cpu_capability())
+        ),
         "seconds": round(time.perf_counter() - start),
     }
     print(table(result))

@@ -58,8 +58,9 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Speed and memory",
         "",
-        "Made by `python -m benchmarks.report` from `results/layer.json`, which `make bench` writes. Times are of one run on one",
-        f"noisy machine ({about['machine']}; {versions}); only the ratios mean something. Protocol: {about['protocol']}.",
+        "Made by `python -m benchmarks.report` from `results/layer.json`, which `make bench` writes. Times are of one",
+        f"run on one noisy machine ({about['machine']}; {versions}); only the ratios mean something.",
+        f"Protocol: {about['protocol']}.",
         "",
         "## Training step: forward and backward",
         "",
