@@ -111,7 +111,8 @@ class Stack:
         self.layers = [
             recurrence(weights.w[l], weights.b[l], weights.a[l], weights.alpha, grid[:, l]) for l in range(self.L)
         ]
-        self.mark_shape = recurrence.mark_shape(self.batch, self.m)
+        self.end = self.N if lengths is None else int(self.lengths[0])
+        self.cuts = range(0, self.end, self.K)
         self._sort_steps(steps)
 
     # What the caller sees, in the caller's order of sequences
@@ -146,17 +147,13 @@ class Stack:
 
     # Chunks and their memory
 
-    def _chunks(self) -> list[Chunk]:
-        N = self.N if self.order is None else int(self.lengths[0])
-        chunks = []
-        for index, n0 in enumerate(range(0, N, self.K)):
-            n1 = min(n0 + self.K, N)
-            if self.order is None:
-                active = np.full(n1 - n0, self.batch)
-            else:
-                active = (self.lengths > torch.arange(n0, n1)[:, None]).sum(1).numpy()
-            chunks.append(Chunk(index, n0, n1, active))
-        return chunks
+    def _chunk(self, n0: int) -> Chunk:
+        n1 = min(n0 + self.K, self.end)
+        if self.order is None:
+            active = np.full(n1 - n0, self.batch)
+        else:
+            active = (self.lengths > torch.arange(n0, n1)[:, None]).sum(1).numpy()
+        return Chunk(n0 // self.K, n0, n1, active)
 
     def _buffers(self, count: int, before: bool = False) -> list[Tensor]:
         """(K, b, m) each; with ``before`` one row more in front, the others beginning on a cache line."""
@@ -167,10 +164,10 @@ class Stack:
         flat = empty(self.u, count, size)
         return [f[offset : offset + rows * row].view(rows, self.batch, self.m) for f in flat]
 
-    def _inputs(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, Tensor]]:
+    def _inputs(self, cuts: range) -> Iterator[tuple[Chunk, Tensor]]:
         """Chunks of the input (K, b, d), contiguous, aligned, sorted, zero in the padding."""
         work: Tensor | None = None
-        for chunk in chunks:
+        for chunk in map(self._chunk, cuts):
             part = self.u[chunk.n0 : chunk.n1]
             if self.order is None and part.is_contiguous() and part.data_ptr() % 64 == 0:
                 yield chunk, part
@@ -206,39 +203,30 @@ class Stack:
         """
         wanted = self.when.numel() // self.batch
         output = empty(self.u, self.N if every else wanted, self.batch, self.m)
-        direct = every and self.order is None
         xs = self._buffers(0 if keep is not None else self.L)
         ys = self._buffers(self.L)
         outs = self._buffers(0 if self.mask is None else self.L)
-        chunks = self._chunks()
-        for chunk, rows in self._inputs(chunks):
-            K = len(rows)
-            target = output[chunk.n0 : chunk.n1] if direct else None
-            below = [rows]
+        for chunk, rows in self._inputs(self.cuts):
+            K, below = len(rows), [rows]
+            y, out = [b[:K] for b in ys], [b[:K] for b in outs]
+            if every and self.order is None:  # the top layer may write where the caller will read
+                (y if self.mask is None else out)[-1] = output[chunk.n0 : chunk.n1]
             for l, layer in enumerate(self.layers):
                 x = xs[l][:K] if keep is None else self._kept(keep, l, chunk)
                 if marks is not None:
                     layer.mark(marks[chunk.index, l])
                 self._drive(l, below, x)
-                top = target is not None and l == self.L - 1
-                if self.mask is None:
-                    y = target if top and target is not None else ys[l][:K]
-                    layer.advance(x, y, chunk.active)
-                else:
-                    layer.advance(x, ys[l][:K], chunk.active)
-                    y = target if top and target is not None else outs[l][:K]
-                    torch.mul(ys[l][:K], self.mask[l], out=y)
-                below.append(y)
-            if every and not direct:
+                layer.advance(x, y[l], chunk.active)
+                below.append(self._masked(l, y[l], out))
+            if every and self.order is not None:
                 torch.index_select(below[-1], 1, self.back, out=output[chunk.n0 : chunk.n1])
-            elif not every and wanted:
+            elif wanted:
                 places, step, sequence = self._wanted(chunk)
                 output.view(-1, self.m)[places] = below[-1][step, sequence]
-        end = chunks[-1].n1
         if keep is not None:
-            keep[:, end * self.batch * self.m :] = 0
+            keep[:, self.end * self.batch * self.m :] = 0
         if every:
-            output[end:] = 0
+            output[self.end :] = 0
             return output
         return self._unsorted(output, 1)
 
@@ -246,7 +234,7 @@ class Stack:
         """Carries the state back to the beginning."""
         xs, zs, outs = (self._buffers(n) for n in (1, 1, 0 if self.mask is None else self.L))
         ys = self._buffers(self.L, before=True)
-        for chunk, rows in self._inputs(self._chunks()[::-1]):
+        for chunk, rows in self._inputs(self.cuts[::-1]):
             self._recover(chunk, rows, xs * self.L, ys, zs * self.L, outs)
 
     def _recover(
@@ -288,12 +276,11 @@ class Stack:
         outs = self._buffers(0 if self.mask is None else self.L)
         ys = self._buffers(self.L, before=True)
         work = empty(self.u, self.K if need_u else 0, self.batch, self.d)
-        chunks = self._chunks()
-        for chunk, rows in self._inputs(chunks[::-1]):
+        for chunk, rows in self._inputs(self.cuts[::-1]):
             K, active = len(rows), chunk.active
             below = [rows] if stored else self._recover(chunk, rows, xs, ys, zs, outs)
-            g: list[Tensor | None] = [None] * (self.L + 1)  # of u, y¹, …, yᴸ as the layers above see them
-            g[self.L] = self._gradient_of_output(chunk, g_output, every, gs[-1][:K])
+            self._gradient_of_output(chunk, g_output, every, gs[-1][:K])
+            begun = {self.L}  # of u, y¹, …, yᴸ, those whose gradient has a first term
             for l in range(self.L - 1, -1, -1):
                 layer, gx = self.layers[l], gs[l][:K]
                 if self.mask is not None:
@@ -307,11 +294,8 @@ class Stack:
                     if k == 0 and not need_u:
                         continue
                     target = (work if k == 0 else gs[k - 1])[:K]
-                    if g[k] is None:
-                        torch.mm(gx.flatten(0, 1), matrix, out=target.flatten(0, 1))
-                        g[k] = target
-                    else:
-                        target.flatten(0, 1).addmm_(gx.flatten(0, 1), matrix)
+                    target.flatten(0, 1).addmm_(gx.flatten(0, 1), matrix, beta=1 if k in begun else 0)
+                    begun.add(k)
             for l in range(self.L):
                 for k, _, g_matrix in self._links(l, gV, gLambda):
                     g_matrix.addmm_(gs[l][:K].flatten(0, 1).t(), below[k].flatten(0, 1))
@@ -320,7 +304,7 @@ class Stack:
             if need_u:
                 gu[chunk.n0 : chunk.n1] = self._unsorted(work[:K], 1)
         if need_u:
-            gu[chunks[-1].n1 :] = 0
+            gu[self.end :] = 0
         gw, gb, ga, gy, gz = (torch.stack(g) for g in zip(*(layer.gradients() for layer in self.layers), strict=True))
         return gu, self._unsorted(torch.stack([gy, gz]), 2), gw, gb, ga, gV, gLambda
 
@@ -330,12 +314,11 @@ class Stack:
         if (k := l - self.S) >= 0:
             yield k, self.Lambda[k], gLambda[k]
 
-    def _gradient_of_output(self, chunk: Chunk, g_output: Tensor | None, every: bool, into: Tensor) -> Tensor:
-        if g_output is None or not (every or self.when.numel()):
-            return into.zero_()
-        if every:
-            part = g_output[chunk.n0 : chunk.n1]
-            return into.copy_(part if self.order is None else part.index_select(1, self.order))
-        places, step, sequence = self._wanted(chunk)
-        rows = g_output.reshape(-1, self.m)[places]
-        return into.zero_().index_put_((step, sequence), rows, accumulate=True)
+    def _gradient_of_output(self, chunk: Chunk, g_output: Tensor | None, every: bool, into: Tensor) -> None:
+        if g_output is not None and every:
+            into.copy_(self._sorted(g_output[chunk.n0 : chunk.n1], 1))
+            return
+        into.zero_()
+        if g_output is not None and self.when.numel():
+            places, step, sequence = self._wanted(chunk)
+            into.index_put_((step, sequence), g_output.reshape(-1, self.m)[places], accumulate=True)
