@@ -33,6 +33,8 @@ _patience = 1.0  # seconds after which a compilation is announced
 def _kernels() -> ModuleType:
     from unicornn.ops import kernels
 
+    if kernels.B != BLOCK:
+        raise RuntimeError(f"kernels.B = {kernels.B} and cpu.BLOCK = {BLOCK} must be the same")
     return kernels
 
 

@@ -26,9 +26,7 @@ from numba import njit, prange, types
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array, populate_array
 
-from unicornn.ops.cpu import BLOCK
-
-B = BLOCK
+B = 128  # elements in a block, cpu.BLOCK; written here since Numba's cache on disk sees changes of this file only
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
 _DA, _REST, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 8))  # offsets in D, w being at 0
