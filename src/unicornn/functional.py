@@ -62,7 +62,7 @@ class _Problem(NamedTuple):
         return len(self.V), self.u.shape[1], self.w.shape[1]
 
 
-def time_steps(c: Sequence[Tensor], dt: float | Sequence[float]) -> Tensor:
+def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
     """Effective time steps a = Δt·σ̂(c) (L, m), of every neuron of every layer. σ̂ of the paper is the logistic function.
 
     Example:
@@ -71,7 +71,7 @@ def time_steps(c: Sequence[Tensor], dt: float | Sequence[float]) -> Tensor:
         tensor([[0.0500, 0.0500]])
     """
     steps = checks.time_steps(dt, len(c))
-    share = torch.sigmoid(torch.stack(list(c)))
+    share = torch.sigmoid(torch.stack(list(c)).to(dtype or c[0].dtype))
     if len(set(steps)) == 1:
         return share * steps[0]
     return share * torch.tensor(steps, dtype=share.dtype, device=share.device)[:, None]
@@ -127,7 +127,7 @@ def _problem(
         torch.stack(list(w)).to(full),
         [matrix.to(full) for matrix in V],
         torch.stack(list(b)).to(full),
-        time_steps([c_l.double() for c_l in c], dt),
+        time_steps(c, dt, torch.float64),
         [None if matrix is None else matrix.to(full) for matrix in Lambda],
         checks.not_negative("alpha", alpha),
         None if mask is None else mask.to(full),
@@ -255,16 +255,8 @@ def step(
         >>> out.shape
         torch.Size([3, 4])
     """
-    if (ready := _stream(input, w, V, b, c, Lambda, dt, state, backend)) is not None:
-        pair, grid, rest, a = ready
-        weights = torch.stack(list(w)), list(V), torch.stack(list(b)), a
-        Λ = [matrix for matrix in Lambda or () if matrix is not None]
-        after = cpu.step(input, pair, grid, *weights, Λ, checks.not_negative("alpha", alpha), mask)
-        if after is not None and after[2]:
-            pair, grid, _ = after
-            pair = pair if rest is None else value(grid, rest, pair.dtype)
-            final = State(pair[0], pair[1], grid, rest, mask)
-            return (final.y[-1] if mask is None else final.y[-1] * mask[-1]), final
+    if (fast := _stream(input, w, V, b, c, Lambda, dt, alpha, state, mask, backend)) is not None:
+        return fast
     if not isinstance(input, Tensor) or input.dim() != 2:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
         raise ValueError(f"input: expected a tensor of shape (b, d), got {got}")
@@ -273,32 +265,41 @@ def step(
 
 
 def _stream(
-    u: Any, w: Any, V: Any, b: Any, c: Any, Lambda: Any, dt: Any, state: Any, backend: str
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor] | None:
-    """Pair, grid, rest and time steps for the fast path, or None where it does not apply. Never complains."""
+    u: Any, w: Any, V: Any, b: Any, c: Any, Lambda: Any, dt: Any, alpha: Any, state: Any, mask: Any, backend: str
+) -> tuple[Tensor, State] | None:
+    """The step by the fast path, or None where it does not apply; what is wrong, the other path will say."""
     if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
     first: Tensor = w[0]
     if not isinstance(u, Tensor) or u.dim() != 2 or u.dtype != first.dtype or u.dtype not in UNIT:
         return None
-    if u.device.type != "cpu" or first.device.type != "cpu" or backend not in ("auto", "cpu"):
+    if not (u.is_cpu and first.is_cpu and u.shape[1] == V[0].shape[1] and backend in ("auto", "cpu")):
         return None
-    if u.shape[1] != V[0].shape[1]:
+    if not (isinstance(dt, tuple) and all(isinstance(s, float) and s > 0 for s in dt)) or not alpha >= 0:
         return None
-    shape = (2, len(w), u.shape[0], first.shape[0])
-    a = time_steps([c_l.double() for c_l in c], dt)
+    shape, rest = (len(w), u.shape[0], first.shape[0]), None
     if state is None:
-        return first.new_zeros(shape), torch.zeros(shape, dtype=torch.int64), None, a
-    if not isinstance(state, State) or state.grid is None or state.grid.shape != shape:
-        return None
-    if state.y.dtype != u.dtype or state.y.shape != shape[1:] or state.z.shape != shape[1:]:
-        return None
-    pair = torch.stack([state.y, state.z])
-    if state.rest is not None:
-        if not torch.equal(pair, value(state.grid, state.rest, u.dtype)):
+        y = z = first.new_zeros(shape)
+        grid = torch.zeros((2, *shape), dtype=torch.int64)
+    elif isinstance(state, State) and state.grid is not None and state.y.shape == state.z.shape == shape:
+        (y, z), grid, rest = state, state.grid, state.rest
+        if rest is not None:
+            if not torch.equal(torch.stack([y, z]), value(grid, rest, u.dtype)):
+                return None
+            y, z = value(grid, None, u.dtype)
+        if y.dtype != u.dtype or grid.shape[0] != 2:
             return None
-        pair = value(state.grid, None, u.dtype)
-    return pair, state.grid, state.rest, a
+    else:
+        return None
+    Λ = [matrix for matrix in Lambda or () if matrix is not None]
+    after = cpu.step(u, y, z, grid, w, V, b, time_steps(c, dt, torch.float64), Λ, alpha, mask)
+    if after is None:
+        return None
+    output, pair, grid = after
+    y, z = pair if rest is None else value(grid, rest, u.dtype)
+    if rest is not None:
+        output = y[-1] if mask is None else y[-1] * mask[-1]
+    return output, State(y, z, grid, rest, mask)
 
 
 def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:

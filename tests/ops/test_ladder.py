@@ -16,7 +16,7 @@ def climb(p, rung, store):
     """Forward and backward of a stack on this rung: output, final state, gradients by name, and the state regained."""
     lengths = None if p.lengths is None else torch.tensor(p.lengths)
     Lambda = [Λ for Λ in p.Lambda if Λ is not None]
-    a = functional.time_steps([c.double() for c in p.c], p.dt)
+    a = functional.time_steps(p.c, p.dt, torch.float64)
     weights = Weights(torch.stack(p.w), p.V, torch.stack(p.b), a, Lambda, p.alpha)
     grid, rest = to_grid(torch.stack([p.y, p.z]))
     stack = Stack(rung, weights, p.u, grid, p.mask, lengths)
@@ -99,7 +99,7 @@ def test_the_op_is_the_stack():
         torch.stack(p.w),
         p.V,
         torch.stack(p.b),
-        functional.time_steps([c.double() for c in p.c], p.dt),
+        functional.time_steps(p.c, p.dt, torch.float64),
         Lambda,
         p.alpha,
     )

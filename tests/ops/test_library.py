@@ -18,7 +18,7 @@ def arguments(p, keep, every=True):
     grid, rest = to_grid(start)
     lengths = None if p.lengths is None else torch.tensor(p.lengths)
     steps = None if every else torch.tensor([[0, 1, 0]])
-    a = functional.time_steps([c.double() for c in p.c], p.dt)
+    a = functional.time_steps(p.c, p.dt, torch.float64)
     weights = leaf(torch.stack(p.w)), p.V, leaf(torch.stack(p.b)), leaf(a)
     Lambda = [Λ for Λ in p.Lambda if Λ is not None]
     return p.u, start, grid, rest, *weights, Lambda, p.alpha, p.mask, lengths, steps, every, keep

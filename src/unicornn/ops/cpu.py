@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -84,35 +85,41 @@ def _constants(dtype: torch.dtype, alpha: float) -> tuple[Any, Any, Any]:
 
 def step(
     u: Tensor,
-    pair: Tensor,
+    y: Tensor,
+    z: Tensor,
     grid: Tensor,
-    w: Tensor,
-    V: list[Tensor],
-    b: Tensor,
+    w: Sequence[Tensor],
+    V: Sequence[Tensor],
+    b: Sequence[Tensor],
     a: Tensor,
-    Lambda: list[Tensor],
+    Lambda: Sequence[Tensor],
     alpha: float,
     mask: Tensor | None,
-) -> tuple[Tensor, Tensor, bool] | None:
-    """One step of the stack for a stream, u (b, d): the pair and grid after it (2, L, b, m), and whether within range.
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """One step of the stack for a stream, u (b, d): output (b, m), (y, z) and grid (2, L, b, m) after it.
 
-    The same bits as a stack over one step, in a fraction of the time. None if the pair is not what its grid says.
+    The same bits as a stack over one step, in a fraction of the time: each torch call counts. None if y and z are not
+    what the grid says, or leave its range.
     """
-    after, grid_after = torch.empty_like(pair), torch.empty_like(grid)
-    state = grid.numpy(), pair.numpy(), grid_after.numpy(), after.numpy()
-    rows = zip(w.numpy(), b.numpy(), a.numpy(), strict=True)
-    constants = _constants(w.dtype, alpha)
-    below, S, beyond = [aligned(u)], len(V) - len(Lambda), 0
-    for l, layer in enumerate(rows):
+    after, grid_after = torch.empty((2, *y.shape), dtype=y.dtype), torch.empty_like(grid)
+    state = (
+        a.numpy(),
+        *_constants(y.dtype, alpha),
+        grid.numpy(),
+        y.numpy(),
+        z.numpy(),
+        grid_after.numpy(),
+        after.numpy(),
+    )
+    below, S, outputs = [aligned(u)], len(V) - len(Lambda), after[0].unbind(0)
+    for l, output in enumerate(outputs):
         x = torch.mm(below[l], aligned(V[l]).t())
         if l >= S:
             x.addmm_(below[l - S], aligned(Lambda[l - S]).t())
-        out = _call("step", w.dtype, x.numpy(), *layer, *constants, *state, l)
-        if out < 0:
+        if _call("step", y.dtype, x.numpy(), w[l].detach().numpy(), b[l].detach().numpy(), *state, l):
             return None
-        beyond += out
-        below.append(aligned(after[0, l] if mask is None else after[0, l] * mask[l]))
-    return after, grid_after, not beyond
+        below.append(aligned(output if mask is None else output * mask[l]))
+    return below[-1], after, grid_after
 
 
 class Recurrence:

@@ -268,23 +268,23 @@ def replay_adjoint_blocks(t, y, z, g, S, A, D, T, unit, alpha, limit, single, re
 
 
 @njit(**_options)
-def step(x, w, b, a, unit, alpha, limit, start, before, grid, after, l):
-    """One step of layer l for a stream, without blocks: x, w, b, a of the layer, the rest (2, L, b, m) of the stack.
+def step(x, w, b, a, unit, alpha, limit, start, y, z, grid, after, l):
+    """One step of layer l for a stream, without blocks: x, w, b of the layer; a, states and grids of the stack.
 
-    Returns the number of states out of range, or -1 if ``before`` is not what the grid ``start`` says.
+    Returns the number of states out of range, or that y and z are not what the grid ``start`` says.
     """
     batch, m = x.shape
     out = 0
     for r in range(batch):
         for i in range(m):
             Y, Z = start[0, l, r, i], start[1, l, r, i]
-            y = x.dtype.type(Y) * unit
-            if before[0, l, r, i] != y or before[1, l, r, i] != x.dtype.type(Z) * unit:
-                return -1
-            t = tanh(fma(y, w[i], x[r, i] + b[i]))
+            before = x.dtype.type(Y) * unit
+            if y[l, r, i] != before or z[l, r, i] != x.dtype.type(Z) * unit:
+                return 1
+            t = tanh(fma(before, w[i], x[r, i] + b[i]))
             force = fma(alpha, np.float64(Y), np.float64(t))
-            Z -= np.int64(np.rint(a[i] / np.float64(unit) * force))
-            Y += np.int64(np.rint(a[i] * np.float64(Z)))
+            Z -= np.int64(np.rint(a[l, i] / np.float64(unit) * force))
+            Y += np.int64(np.rint(a[l, i] * np.float64(Z)))
             grid[0, l, r, i], grid[1, l, r, i] = Y, Z
             after[0, l, r, i], after[1, l, r, i] = x.dtype.type(Y) * unit, x.dtype.type(Z) * unit
             out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
