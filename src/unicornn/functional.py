@@ -275,6 +275,8 @@ def _stream(
         return None
     if not (u.is_cpu and first.is_cpu and u.shape[1] == V[0].shape[1] and backend in ("auto", "cpu")):
         return None
+    if mask is not None or u.shape[0] > cpu.FEW:
+        return None
     if not (isinstance(dt, tuple) and all(isinstance(s, float) and s > 0 for s in dt)) or not alpha >= 0:
         return None
     shape, rest = (len(w), u.shape[0], first.shape[0]), None
@@ -291,15 +293,15 @@ def _stream(
             return None
     else:
         return None
-    Λ = [matrix for matrix in Lambda or () if matrix is not None]
-    after = cpu.step(u, y, z, grid, w, V, b, time_steps(c, dt, torch.float64), Λ, alpha, mask)
+    Λ = Lambda if Lambda is not None else [None] * len(w)
+    if not all(t is None or t.is_contiguous() for t in (u, y, z, grid, *w, *b, *c, *V, *Λ)):
+        return None
+    after = cpu.step(u, y, z, grid, w, V, b, c, lambda: time_steps(c, dt, torch.float64), Λ, dt, alpha)
     if after is None:
         return None
-    output, pair, grid = after
-    y, z = pair if rest is None else value(grid, rest, u.dtype)
-    if rest is not None:
-        output = y[-1] if mask is None else y[-1] * mask[-1]
-    return output, State(y, z, grid, rest, mask)
+    pair, grid = after
+    y, z = (pair if rest is None else value(grid, rest, u.dtype)).unbind(0)
+    return y[-1], State(y, z, grid, rest)
 
 
 def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:

@@ -24,6 +24,11 @@ class Recurrence:
         self.out_of_range = 0
 
     @staticmethod
+    def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
+        """x (rows, m) ← y (rows, n) Vᵀ, or this added to x."""
+        x.copy_(y @ V.t() + x if add else y @ V.t())
+
+    @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]:
         return 2, b, m
 

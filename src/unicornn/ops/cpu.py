@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.ops.memory import aligned
 from unicornn.state import RANGE, UNIT
 
 BLOCK = 128
@@ -83,6 +82,12 @@ def _constants(dtype: torch.dtype, alpha: float) -> tuple[Any, Any, Any]:
     return number(unit), np.float64(alpha * unit), np.float64(RANGE / unit)
 
 
+FEW = 8
+"""Rows of a matrix product that are not worth a call to torch."""
+
+_steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares c's values
+
+
 def step(
     u: Tensor,
     y: Tensor,
@@ -91,35 +96,32 @@ def step(
     w: Sequence[Tensor],
     V: Sequence[Tensor],
     b: Sequence[Tensor],
-    a: Tensor,
-    Lambda: Sequence[Tensor],
+    c: Sequence[Tensor],
+    time_steps: Callable[[], Tensor],
+    Lambda: Sequence[Tensor | None],
+    dt: tuple[float, ...],
     alpha: float,
-    mask: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """One step of the stack for a stream, u (b, d): output (b, m), (y, z) and grid (2, L, b, m) after it.
+) -> tuple[Tensor, Tensor] | None:
+    """One step of the stack for a stream, u (b, d), b <= FEW: (y, z) and grid (2, L, b, m) after it.
 
-    The same bits as a stack over one step, in a fraction of the time: each torch call counts. None if y and z are not
-    what the grid says, or leave its range.
+    The same bits as a stack over one step, in a fraction of the time: every call of torch counts. All tensors are
+    contiguous. None if y and z are not what the grid says, or leave its range.
     """
+    key = c[0].data_ptr(), len(c), dt, y.dtype
+    if (known := _steps.get(key)) is None:
+        if len(_steps) >= 64:
+            _steps.clear()
+        known = _steps[key] = torch.stack(list(c)).numpy(), time_steps().numpy()
     after, grid_after = torch.empty((2, *y.shape), dtype=y.dtype), torch.empty_like(grid)
-    state = (
-        a.numpy(),
-        *_constants(y.dtype, alpha),
-        grid.numpy(),
-        y.numpy(),
-        z.numpy(),
-        grid_after.numpy(),
-        after.numpy(),
-    )
-    below, S, outputs = [aligned(u)], len(V) - len(Lambda), after[0].unbind(0)
-    for l, output in enumerate(outputs):
-        x = torch.mm(below[l], aligned(V[l]).t())
-        if l >= S:
-            x.addmm_(below[l - S], aligned(Lambda[l - S]).t())
-        if _call("step", y.dtype, x.numpy(), w[l].detach().numpy(), b[l].detach().numpy(), *state, l):
-            return None
-        below.append(aligned(output if mask is None else output * mask[l]))
-    return below[-1], after, grid_after
+    letters = zip(w, b, c, V, Lambda, strict=True)
+    at = [[0 if t is None else t.data_ptr() for t in layer] for layer in letters]
+    at.append([t.data_ptr() for t in (grid, y, z, grid_after, after)])
+    S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), len(w))
+    out = _call("step", y.dtype, u.numpy(), np.array(at), *known, *_constants(y.dtype, alpha), S)
+    if out == -1:
+        del _steps[key]
+        return step(u, y, z, grid, w, V, b, c, time_steps, Lambda, dt, alpha)
+    return None if out else (after, grid_after)
 
 
 class Recurrence:
@@ -156,6 +158,15 @@ class Recurrence:
 
     def _rows(self, v: Tensor) -> np.ndarray[Any, Any]:
         return v.view(-1, self.E).numpy()
+
+    @staticmethod
+    def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
+        if len(y) <= FEW:
+            _call("product", y.dtype, y.numpy(), V.numpy(), x.numpy(), add)
+        elif add:
+            x.addmm_(y, V.t())
+        else:
+            torch.mm(y, V.t(), out=x)
 
     @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]:

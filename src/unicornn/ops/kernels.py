@@ -267,27 +267,81 @@ def replay_adjoint_blocks(t, y, z, g, S, A, D, T, unit, alpha, limit, single, re
         adjoint_blocks(t, y, z, g, D, T, single, rest, active, k, k + 1)
 
 
-@njit(**_options)
-def step(x, w, b, a, unit, alpha, limit, start, y, z, grid, after, l):
-    """One step of layer l for a stream, without blocks: x, w, b of the layer; a, states and grids of the stack.
+@intrinsic
+def vector(typingctx, address, like, length):
+    """The numbers at an address, of the type of ``like``."""
+    result = types.Array(like.dtype, 1, "C")
 
-    Returns the number of states out of range, or that y and z are not what the grid ``start`` says.
+    def codegen(context, builder, signature, args):
+        view = make_array(result)(context, builder)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
+        data = builder.inttoptr(args[0], view.data.type)
+        populate_array(view, data, [args[2]], [size], size, None)
+        return view._getvalue()
+
+    return result(types.intp, like, types.intp), codegen
+
+
+@njit(fastmath={"reassoc", "contract"}, **_options)
+def _dot(v, y):
+    s = v.dtype.type(0)
+    for i in range(len(v)):
+        s += v[i] * y[i]
+    return s
+
+
+@njit(**_options)
+def product(y, V, x, add):
+    """x (rows, m) ← y (rows, n) Vᵀ, or this added to x. For few rows; the step below makes the same products."""
+    m, n = V.shape
+    for r in range(len(y)):
+        for j in range(m):
+            s = _dot(part(V, j * n, n), part(y, r * n, n))
+            x[r, j] = x[r, j] + s if add else s
+
+
+@njit(**_options)
+def step(u, at, c, a, unit, alpha, limit, S):
+    """One step of the whole stack for a stream, u (b, d), without blocks.
+
+    ``at`` holds addresses: per layer those of w, b, c, V and Λ, in the last row those of the grid before, y, z, the
+    grid after and (y, z) after. ``a`` are the time steps that belong to ``c``.
+
+    Returns the number of states out of range; or -1 if the layers now have another c, or -2 if y and z are not what
+    the grid says.
     """
-    batch, m = x.shape
-    out = 0
-    for r in range(batch):
+    (batch, d), (L, m) = u.shape, a.shape
+    size, out = L * batch * m, 0
+    start, grid = vector(at[L, 0], at, 2 * size), vector(at[L, 3], at, 2 * size)
+    y, z, after = vector(at[L, 1], u, size), vector(at[L, 2], u, size), vector(at[L, 4], u, 2 * size)
+    x = np.empty(m, u.dtype)
+    for l in range(L):
+        w, b, now = vector(at[l, 0], u, m), vector(at[l, 1], u, m), vector(at[l, 2], u, m)
         for i in range(m):
-            Y, Z = start[0, l, r, i], start[1, l, r, i]
-            before = x.dtype.type(Y) * unit
-            if y[l, r, i] != before or z[l, r, i] != x.dtype.type(Z) * unit:
-                return 1
-            t = tanh(fma(before, w[i], x[r, i] + b[i]))
-            force = fma(alpha, np.float64(Y), np.float64(t))
-            Z -= np.int64(np.rint(a[l, i] / np.float64(unit) * force))
-            Y += np.int64(np.rint(a[l, i] * np.float64(Z)))
-            grid[0, l, r, i], grid[1, l, r, i] = Y, Z
-            after[0, l, r, i], after[1, l, r, i] = x.dtype.type(Y) * unit, x.dtype.type(Z) * unit
-            out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+            if now[i] != c[l, i]:
+                return -1
+        for r in range(batch):
+            for link in range(2 if l >= S else 1):
+                k = l if link == 0 else l - S  # from u or from the output of layer k
+                n = d if k == 0 else m
+                below = part(u, r * d, d) if k == 0 else part(after, ((k - 1) * batch + r) * m, m)
+                matrix = vector(at[l, 3 + link], u, m * n)
+                for j in range(m):
+                    s = _dot(part(matrix, j * n, n), below)
+                    x[j] = s if link == 0 else x[j] + s
+            for i in range(m):
+                o = (l * batch + r) * m + i
+                Y, Z = start[o], start[size + o]
+                before = u.dtype.type(Y) * unit
+                if y[o] != before or z[o] != u.dtype.type(Z) * unit:
+                    return -2
+                t = tanh(fma(before, w[i], x[i] + b[i]))
+                force = fma(alpha, np.float64(Y), np.float64(t))
+                Z -= np.int64(np.rint(a[l, i] / np.float64(unit) * force))
+                Y += np.int64(np.rint(a[l, i] * np.float64(Z)))
+                grid[o], grid[size + o] = Y, Z
+                after[o], after[size + o] = u.dtype.type(Y) * unit, u.dtype.type(Z) * unit
+                out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
     return out
 
 

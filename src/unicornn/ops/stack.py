@@ -38,6 +38,8 @@ class Recurrence(Protocol):
     @property
     def state(self) -> Tensor: ...
     @staticmethod
+    def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None: ...
+    @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]: ...
     def mark(self, to: Tensor) -> None: ...
     def recall(self, mark: Tensor) -> None: ...
@@ -108,6 +110,7 @@ class Stack:
             self.back = torch.argsort(self.order)
             grid, mask = grid[:, :, self.order], None if mask is None else mask[:, self.order]
         self.mask = mask
+        self.product = recurrence.product
         self.layers = [
             recurrence(weights.w[l], weights.b[l], weights.a[l], weights.alpha, grid[:, l]) for l in range(self.L)
         ]
@@ -190,9 +193,10 @@ class Stack:
 
     def _drive(self, l: int, below: Sequence[Tensor], x: Tensor) -> None:
         """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹; ``below`` holds u, y¹, …, yˡ⁻¹ (the bias is the recurrence's)."""
-        torch.mm(below[l].flatten(0, 1), self.V[l].t(), out=x.view(-1, self.m))
+        flat = x.view(-1, self.m)
+        self.product(below[l].flatten(0, 1), self.V[l], flat, False)
         if (k := l - self.S) >= 0:
-            x.view(-1, self.m).addmm_(below[k].flatten(0, 1), self.Lambda[k].t())
+            self.product(below[k].flatten(0, 1), self.Lambda[k], flat, True)
 
     # The three passes
 
