@@ -255,7 +255,8 @@ def step(
         >>> out.shape
         torch.Size([3, 4])
     """
-    if (fast := _stream(input, w, V, b, c, Lambda, dt, alpha, state, mask, backend)) is not None:
+    fast = None if mask is not None else stream(input, w, V, b, c, Lambda, dt, alpha, state, backend)
+    if fast is not None:
         return fast
     if not isinstance(input, Tensor) or input.dim() != 2:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
@@ -264,43 +265,45 @@ def step(
     return unicornn(input[None], w, V, b, c, Lambda, output="last", backward=backward, backend=backend, **options)
 
 
-def _stream(
-    u: Any, w: Any, V: Any, b: Any, c: Any, Lambda: Any, dt: Any, alpha: Any, state: Any, mask: Any, backend: str
+def stream(
+    u: Any, w: Any, V: Any, b: Any, c: Any, Lambda: Any, dt: Any, alpha: Any, state: Any, backend: str
 ) -> tuple[Tensor, State] | None:
-    """The step by the fast path, or None where it does not apply; what is wrong, the other path will say."""
-    if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    """A step without gradient on the fast path, or None where it does not apply; what is wrong, ``step`` will say."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return None
     first: Tensor = w[0]
-    if not isinstance(u, Tensor) or u.dim() != 2 or u.dtype != first.dtype or u.dtype not in UNIT:
+    dtype = first.dtype
+    if not isinstance(u, Tensor) or u.dim() != 2 or u.dtype != dtype or dtype not in UNIT:
         return None
-    if not (u.is_cpu and first.is_cpu and u.shape[1] == V[0].shape[1] and backend in ("auto", "cpu")):
+    batch, d = u.shape
+    if not (u.is_cpu and first.is_cpu and d == V[0].shape[1] and batch <= cpu.FEW and backend in ("auto", "cpu")):
         return None
-    if mask is not None or u.shape[0] > cpu.FEW:
+    if not (isinstance(dt, tuple) and min(dt) > 0 and alpha >= 0):
         return None
-    if not (isinstance(dt, tuple) and all(isinstance(s, float) and s > 0 for s in dt)) or not alpha >= 0:
-        return None
-    shape, rest = (len(w), u.shape[0], first.shape[0]), None
+    shape, rest = (len(w), batch, len(first)), None
     if state is None:
         y = z = first.new_zeros(shape)
         grid = torch.zeros((2, *shape), dtype=torch.int64)
-    elif isinstance(state, State) and state.grid is not None and state.y.shape == state.z.shape == shape:
+    elif isinstance(state, State) and state.grid is not None and state[0].shape == shape == state[1].shape:
         (y, z), grid, rest = state, state.grid, state.rest
-        if rest is not None:
-            if not torch.equal(torch.stack([y, z]), value(grid, rest, u.dtype)):
-                return None
-            y, z = value(grid, None, u.dtype)
-        if y.dtype != u.dtype or grid.shape[0] != 2:
+        if y.dtype != dtype or z.dtype != dtype or grid.shape != (2, *shape):
             return None
+        if rest is not None:
+            if not torch.equal(torch.stack([y, z]), value(grid, rest, dtype)):
+                return None
+            y, z = value(grid, None, dtype).unbind(0)
     else:
         return None
     Λ = Lambda if Lambda is not None else [None] * len(w)
-    if not all(t is None or t.is_contiguous() for t in (u, y, z, grid, *w, *b, *c, *V, *Λ)):
-        return None
+    for t in (u, y, z, grid, *w, *b, *c, *V, *Λ):
+        if t is not None and not t.is_contiguous():
+            return None
     after = cpu.step(u, y, z, grid, w, V, b, c, lambda: time_steps(c, dt, torch.float64), Λ, dt, alpha)
     if after is None:
         return None
-    pair, grid = after
-    y, z = (pair if rest is None else value(grid, rest, u.dtype)).unbind(0)
+    y, z, grid = after
+    if rest is not None:
+        y, z = value(grid, rest, dtype).unbind(0)
     return y[-1], State(y, z, grid, rest)
 
 

@@ -142,8 +142,9 @@ class UnICORNN(nn.Module):
 
     @property
     def _parameters_by_letter(self) -> tuple[list[Any], ...]:
-        # Iterating over a ParameterList takes longer than a step does.
-        w, V, b, c = (list(letter._parameters.values()) for letter in (self.w, self.V, self.b, self.c))
+        # Iterating over a ParameterList, or even naming one, takes longer than a step does.
+        lists = self._modules
+        w, V, b, c = [list(lists[letter]._parameters.values()) for letter in "wVbc"]  # type: ignore[union-attr]
         return w, V, b, c, list(self.Lambda) if self.residual else [None] * len(w)
 
     def forward(
@@ -196,6 +197,11 @@ class UnICORNN(nn.Module):
             input_n: (b, d) or (d,).
             state: (y, z), each (L, b, m) or (L, m); zero if None.
         """
+        if not (self.bidirectional or (self.training and self.dropout)):
+            letters = self._parameters_by_letter
+            fast = functional.stream(input_n, *letters, self.dt, self.alpha, state, self.backend)
+            if fast is not None:
+                return fast
         if self.bidirectional:
             raise ValueError(
                 "step: expected bidirectional=False; the reverse direction starts at the end of the stream"

@@ -101,8 +101,8 @@ def step(
     Lambda: Sequence[Tensor | None],
     dt: tuple[float, ...],
     alpha: float,
-) -> tuple[Tensor, Tensor] | None:
-    """One step of the stack for a stream, u (b, d), b <= FEW: (y, z) and grid (2, L, b, m) after it.
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """One step of the stack for a stream, u (b, d), b <= FEW: y and z (L, b, m) and the grid (2, L, b, m) after it.
 
     The same bits as a stack over one step, in a fraction of the time: every call of torch counts. All tensors are
     contiguous. None if y and z are not what the grid says, or leave its range.
@@ -112,16 +112,16 @@ def step(
         if len(_steps) >= 64:
             _steps.clear()
         known = _steps[key] = torch.stack(list(c)).numpy(), time_steps().numpy()
-    after, grid_after = torch.empty((2, *y.shape), dtype=y.dtype), torch.empty_like(grid)
+    after = torch.empty_like(y), torch.empty_like(y), torch.empty_like(grid)
     letters = zip(w, b, c, V, Lambda, strict=True)
-    at = [[0 if t is None else t.data_ptr() for t in layer] for layer in letters]
-    at.append([t.data_ptr() for t in (grid, y, z, grid_after, after)])
+    at = [[0 if t is None else t.data_ptr() for t in layer] + [0] for layer in letters]
+    at.append([t.data_ptr() for t in (y, z, grid, *after)])
     S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), len(w))
     out = _call("step", y.dtype, u.numpy(), np.array(at), *known, *_constants(y.dtype, alpha), S)
     if out == -1:
         del _steps[key]
         return step(u, y, z, grid, w, V, b, c, time_steps, Lambda, dt, alpha)
-    return None if out else (after, grid_after)
+    return None if out else after
 
 
 class Recurrence:

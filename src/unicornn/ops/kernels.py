@@ -304,16 +304,16 @@ def product(y, V, x, add):
 def step(u, at, c, a, unit, alpha, limit, S):
     """One step of the whole stack for a stream, u (b, d), without blocks.
 
-    ``at`` holds addresses: per layer those of w, b, c, V and Λ, in the last row those of the grid before, y, z, the
-    grid after and (y, z) after. ``a`` are the time steps that belong to ``c``.
+    ``at`` holds addresses: per layer those of w, b, c, V and Λ, in the last row those of y, z and the grid before and
+    after. ``a`` are the time steps that belong to ``c``.
 
     Returns the number of states out of range; or -1 if the layers now have another c, or -2 if y and z are not what
     the grid says.
     """
     (batch, d), (L, m) = u.shape, a.shape
     size, out = L * batch * m, 0
-    start, grid = vector(at[L, 0], at, 2 * size), vector(at[L, 3], at, 2 * size)
-    y, z, after = vector(at[L, 1], u, size), vector(at[L, 2], u, size), vector(at[L, 4], u, 2 * size)
+    y, z, start = vector(at[L, 0], u, size), vector(at[L, 1], u, size), vector(at[L, 2], at, 2 * size)
+    y_after, z_after, grid = vector(at[L, 3], u, size), vector(at[L, 4], u, size), vector(at[L, 5], at, 2 * size)
     x = np.empty(m, u.dtype)
     for l in range(L):
         w, b, now = vector(at[l, 0], u, m), vector(at[l, 1], u, m), vector(at[l, 2], u, m)
@@ -324,7 +324,7 @@ def step(u, at, c, a, unit, alpha, limit, S):
             for link in range(2 if l >= S else 1):
                 k = l if link == 0 else l - S  # from u or from the output of layer k
                 n = d if k == 0 else m
-                below = part(u, r * d, d) if k == 0 else part(after, ((k - 1) * batch + r) * m, m)
+                below = part(u, r * d, d) if k == 0 else part(y_after, ((k - 1) * batch + r) * m, m)
                 matrix = vector(at[l, 3 + link], u, m * n)
                 for j in range(m):
                     s = _dot(part(matrix, j * n, n), below)
@@ -340,7 +340,7 @@ def step(u, at, c, a, unit, alpha, limit, S):
                 Z -= np.int64(np.rint(a[l, i] / np.float64(unit) * force))
                 Y += np.int64(np.rint(a[l, i] * np.float64(Z)))
                 grid[o], grid[size + o] = Y, Z
-                after[o], after[size + o] = u.dtype.type(Y) * unit, u.dtype.type(Z) * unit
+                y_after[o], z_after[o] = u.dtype.type(Y) * unit, u.dtype.type(Z) * unit
                 out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
     return out
 
