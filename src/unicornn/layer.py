@@ -198,8 +198,8 @@ class UnICORNN(nn.Module):
             state: (y, z), each (L, b, m) or (L, m); zero if None.
         """
         if not (self.bidirectional or (self.training and self.dropout)):
-            letters = self._parameters_by_letter
-            fast = functional.stream(input_n, *letters, self.dt, self.alpha, state, self.backend)
+            w, V, b, c, Lambda = self._parameters_by_letter
+            fast = functional.stream(input_n, w, V, b, c, Lambda, self.dt, self.alpha, state, self.backend)
             if fast is not None:
                 return fast
         if self.bidirectional:

@@ -1,7 +1,7 @@
 """Memory for long sequences.
 
 A fresh block costs a page fault every 4 KiB, which takes longer than the arithmetic done on it. Hence large blocks ask
-the system for pages of 2 MiB, and the room for one training step's activations is handed on to the next one's.
+the system for pages of 2 MiB, and the room of one training step's output and activations is handed on to the next's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 LARGE = 1 << 22  # bytes
-_spare: deque[Tensor] = deque(maxlen=1)
+_spare: deque[Tensor] = deque(maxlen=2)
 
 
 @cache
@@ -48,15 +48,12 @@ def aligned(t: Tensor) -> Tensor:
 
 
 def reused(like: Tensor, *shape: int) -> Tensor:
-    """As ``empty``, on the CPU, for what each training step needs again: the last block freed is kept for the next."""
+    """As ``empty``, on the CPU, for what each training step needs again: blocks freed are kept for the next one."""
     size = math.prod(shape) * like.element_size()
     if size < LARGE:
         return empty(like, *shape)
-    try:
-        block = _spare.pop()
-    except IndexError:
-        block = None
-    if block is None or not size <= block.numel() <= 2 * size:
+    block = _spared(size)
+    if block is None:
         block = empty(like, size, dtype=torch.uint8)
     lent: np.ndarray[Any, Any] = block.numpy()[:size]
     weakref.finalize(lent, _spare.append, block).atexit = False
@@ -64,6 +61,19 @@ def reused(like: Tensor, *shape: int) -> Tensor:
     return room.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() else room
 
 
+def _spared(size: int) -> Tensor | None:
+    """A spare block that is large enough, and not much too large."""
+    for _ in range(len(_spare)):
+        try:
+            block = _spare.popleft()
+        except IndexError:  # another thread was faster
+            return None
+        if size <= block.numel() <= 2 * size:
+            return block
+        _spare.append(block)
+    return None
+
+
 def release() -> None:
-    """Gives the block that is kept for the next training step back to the system."""
+    """Gives the blocks that are kept for the next training step back to the system."""
     _spare.clear()

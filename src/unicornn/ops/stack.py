@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.ops.memory import aligned, empty
+from unicornn.ops.memory import aligned, empty, reused
 
 CHUNK = 1 << 19
 """Elements of a layer (K·b·m) in a chunk: small enough for the cache, large enough for the matrix product."""
@@ -206,7 +206,7 @@ class Stack:
         keep (L, N b m, rounded up to a cache line) and marks (chunks, L, …) receive what ``backward`` needs to replay.
         """
         wanted = self.when.numel() // self.batch
-        output = empty(self.u, self.N if every else wanted, self.batch, self.m)
+        output = reused(self.u, self.N if every else wanted, self.batch, self.m)
         xs = self._buffers(0 if keep is not None else self.L)
         ys = self._buffers(self.L)
         outs = self._buffers(0 if self.mask is None else self.L)
