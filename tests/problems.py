@@ -83,13 +83,13 @@ class Problem:
 
 PARAMETERS = ("N", "batch", "d", "m", "L", "S", "alpha", "dt", "dropout", "lengths", "seed")
 
-# Odd sizes; N = 1, b = 1, m = 1; more than one chunk (m b N > 2¹⁹ or N > 512), more than one block, all options.
+# Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {
     "plain": {},
     "one of everything": {"N": 1, "batch": 1, "d": 1, "m": 1, "L": 1},
     "one step": {"N": 1},
     "one layer, alpha 0": {"L": 1, "alpha": 0.0, "m": 9},
-    "two chunks": {"N": 515, "batch": 2, "m": 3},
+    "two chunks": {"N": 1027, "batch": 2, "m": 3, "dt": 0.05},
     "two blocks": {"N": 7, "batch": 5, "m": 27, "d": 3},
     "a block exactly": {"N": 5, "batch": 2, "m": 64},
     "residual": {"L": 5, "S": 2, "m": 4},
@@ -97,7 +97,7 @@ CASES = {
     "dropout": {"dropout": True},
     "lengths": {"lengths": [20, 7, 1]},
     "lengths, unsorted": {"lengths": [3, 20, 8, 20, 1], "batch": 5},
-    "lengths over chunks": {"N": 530, "batch": 3, "m": 2, "lengths": [513, 512, 530]},
+    "lengths over chunks": {"N": 1042, "batch": 3, "m": 2, "lengths": [1025, 1024, 1042], "dt": 0.05},
     "no sequence of full length": {"lengths": [5, 3, 2]},
     "everything": {"L": 4, "S": 2, "dropout": True, "lengths": [2, 20, 11], "m": 11, "alpha": 7.0},
 }

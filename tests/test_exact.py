@@ -14,7 +14,7 @@ sizes = st.integers(1, 9)
 
 
 @st.composite
-def problems(draw, longest=700):
+def problems(draw, longest=1300):
     """A layer in training mode, its input, an initial state and lengths."""
     L = draw(st.integers(1, 5))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))

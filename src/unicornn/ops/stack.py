@@ -25,6 +25,9 @@ from unicornn.ops.memory import aligned, empty, reused
 CHUNK = 1 << 19
 """Elements of a layer (K·b·m) in a chunk: small enough for the cache, large enough for the matrix product."""
 
+LONGEST = 1024
+"""Steps in a chunk at most: short sequences should need no less memory than long ones."""
+
 LINE = 16
 """Chunks begin at multiples of this many steps, hence on a cache line."""
 
@@ -54,7 +57,7 @@ class Recurrence(Protocol):
 def chunk_length(N: int, b: int, m: int) -> int:
     """K, from the sizes alone."""
     K = CHUNK // (b * m) // LINE * LINE
-    return min(max(K, LINE), 512, max(N, 1))
+    return min(max(K, LINE), LONGEST, max(N, 1))
 
 
 def kept_length(N: int, b: int, m: int) -> int:
