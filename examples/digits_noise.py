@@ -209,7 +209,7 @@ def main() -> None:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), "unicornn": unicornn.__version__}
         | {package: version(package) for package in ("torch", "numba", "scikit-learn")},
-        "protocol": " ".join((__doc__ or "").split("\n\n    python")[0].split()),
+        "protocol": " ".join((__doc__ or "").split(" Two and a half")[0].split()),
         "settings": {"N": N, "d": d, "b": b, "L": L, "m": m, "dt": Δt, "alpha": α, "m_LSTM": m_LSTM, "rates": RATES,
                      "warm_up": WARM_UP, "clip": CLIP},
         "total_seconds": round(time.perf_counter() - start, 1),
