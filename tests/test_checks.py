@@ -127,6 +127,25 @@ def test_step_and_cell():
         UnICORNNCell(3, 4, dt=-1)
 
 
+@torch.no_grad()
+def test_the_fast_step_reads_no_memory_that_is_not_there():
+    """It works on addresses; what does not fit goes the way that complains."""
+    layer, x = UnICORNN(3, 4, 2), torch.randn(2, 3)
+    w, V, b, c = ([t.detach().clone() for t in getattr(layer, n)] for n in "wVbc")
+    _, state = functional.step(x, w, V, b, c, dt=layer.dt)
+    for bad in ((w, [V[0], V[0]], b, c), ([w[0], w[1][:2]], V, b, c), (w, V, b, [c[0], c[1].double()])):
+        with pytest.raises((ValueError, TypeError), match=r"expected"):
+            functional.step(x, *bad, dt=layer.dt, state=state)
+    with pytest.raises(ValueError, match="Lambda"):
+        functional.step(x, w, V, b, c, [None, torch.rand(4, 3)], dt=layer.dt)
+    layer.c[1].data[0] = 0.5  # as an optimiser behind autograd's back would
+    changed, _ = layer.step(x, state)
+    torch.testing.assert_close(changed, layer(x[None], state)[0][0])
+    layer.c[1].data[0] = NAN
+    with pytest.warns(RuntimeWarning, match="not finite"):
+        layer.step(x, state)
+
+
 def test_function():
     letters = [[torch.rand(4)] * 2, [torch.rand(4, 3), torch.rand(4, 4)], [torch.rand(4)] * 2, [torch.rand(4)] * 2]
     run = functional.unicornn

@@ -295,9 +295,8 @@ def stream(
     else:
         return None
     Λ = Lambda if Lambda is not None else [None] * len(w)
-    for t in (u, y, z, grid, *w, *b, *c, *V, *Λ):
-        if t is not None and not t.is_contiguous():
-            return None
+    if not _fits(w, V, b, c, Λ, d, dtype) or not all(t.is_contiguous() and t.is_cpu for t in (u, y, z, grid)):
+        return None
     after = cpu.step(u, y, z, grid, w, V, b, c, lambda: time_steps(c, dt, torch.float64), Λ, dt, alpha)
     if after is None:
         return None
@@ -305,6 +304,22 @@ def stream(
     if rest is not None:
         y, z = value(grid, rest, dtype).unbind(0)
     return y[-1], State(y, z, grid, rest)
+
+
+def _fits(w: Any, V: Any, b: Any, c: Any, Lambda: Any, d: int, dtype: torch.dtype) -> bool:
+    """Whether a kernel may read all parameters at their addresses."""
+    L, m = len(w), w[0].shape[0]
+    if not len(V) == len(b) == len(c) == len(Lambda) == L:
+        return False
+    S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), L)
+    for l in range(L):
+        shapes = [(w[l], (m,)), (b[l], (m,)), (c[l], (m,)), (V[l], (m, m if l else d))]
+        if l >= S:
+            shapes.append((Lambda[l], (m, d if l == S else m)))
+        for t, shape in shapes:
+            if t is None or t.shape != shape or t.dtype != dtype or not (t.is_cpu and t.is_contiguous()):
+                return False
+    return S >= 2 or S == L
 
 
 def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:

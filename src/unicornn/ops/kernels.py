@@ -1,4 +1,4 @@
-"""Numba kernels of the recurrence: one layer over one chunk of time, on the CPU.
+"""Numba kernels of the recurrence on the CPU: one layer over one chunk of time; and one step of all layers.
 
 All neurons of all sequences are independent, so a step works on one flat row of E = b·m elements. Rows are cut into
 blocks of B elements that stay in the L1 cache over the whole chunk, and blocks are shared out among threads; nothing
@@ -15,8 +15,8 @@ belongs to a block lies in one array, at multiples of the constant B.
 In float32 layers only tanh and the adjoint are done in float32. Time steps and α are not: rounded ones would detune
 every oscillator, by a phase that grows with the length of the sequence.
 
-No fast-math: every fused multiply-add is written as one, hence forward, inverse and replay round alike.
-This is the only module that imports numba; it is imported on first use.
+No fast-math (but for the order of a sum in ``_dot``, which all that need it share): every fused multiply-add is
+written as one, hence forward, inverse and replay round alike. Imported on first use, for it brings numba along.
 """
 
 import math
