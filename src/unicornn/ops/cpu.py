@@ -105,7 +105,8 @@ def step(
     """One step of the stack for a stream, u (b, d), b <= FEW: y and z (L, b, m) and the grid (2, L, b, m) after it.
 
     The same bits as a stack over one step, in a fraction of the time: every call of torch counts. The kernel is given
-    addresses, so the caller has checked all tensors: shape, dtype, device, contiguous. None if y and z are not what the grid says, or leave its range.
+    addresses, so the caller has checked all tensors: shape, dtype, device, contiguous. None if y and z are not what
+    the grid says, or leave its range.
     """
     key = c[0].data_ptr(), y.shape[0], y.shape[2], dt, y.dtype
     known = _steps.get(key)
