@@ -13,33 +13,17 @@ import torch
 from torch import Tensor
 
 from unicornn import checks
-from unicornn.ops import cpu, library, reference
+from unicornn.backends import pick_backend
+from unicornn.ops import cpu, gpu, library, reference
 from unicornn.state import UNIT, State, enter, value
 
-BACKENDS = ("auto", "reference", "cpu", "triton")
 BACKWARDS = ("invert", "store")
-
-
-def pick_backend(backend: str, device: torch.device) -> str:
-    """The back-end to use for tensors on ``device``: the kernel where there is one, the reference elsewhere.
-
-    Example:
-        >>> import torch
-        >>> pick_backend("auto", torch.device("cpu"))
-        'cpu'
-    """
-    checks.choice("backend", backend, BACKENDS)
-    if backend == "auto":
-        return "cpu" if device.type == "cpu" else "reference"
-    if backend == "triton":
-        raise ValueError("backend: 'triton' is not there yet; expected 'auto', 'reference' or 'cpu'")
-    if backend == "cpu" and device.type != "cpu":
-        raise ValueError(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
-    return backend
+HALF = (torch.float16, torch.bfloat16)
 
 
 class _Problem(NamedTuple):
-    """Arguments, checked, and made one dtype (half-precision ones float32)."""
+    """Arguments, checked, and made one dtype: w, b and the states float32 or float64; u, V, Lambda and mask too, but on
+    the GPU they may be of half precision."""
 
     u: Tensor
     w: Tensor
@@ -121,18 +105,22 @@ def _problem(
     if not w[0].is_floating_point():
         raise TypeError(f"w: expected floating-point parameters, got {w[0].dtype}")
 
-    full = torch.float32 if w[0].dtype in (torch.float16, torch.bfloat16) else w[0].dtype
+    alpha, backend = checks.not_negative("alpha", alpha), pick_backend(backend, input.device)
+    full = low = torch.float32 if w[0].dtype in HALF else w[0].dtype
+    if backend == "triton" and full == torch.float32:
+        gpu.check_steps(checks.time_steps(dt, L), alpha)
+        low = torch.get_autocast_dtype(input.device.type) if _autocast(input.device) else w[0].dtype
     return _Problem(
-        input.to(full),
+        input.to(low),
         torch.stack(list(w)).to(full),
-        [matrix.to(full) for matrix in V],
+        [matrix.to(low) for matrix in V],
         torch.stack(list(b)).to(full),
         time_steps(c, dt, torch.float64),
-        [None if matrix is None else matrix.to(full) for matrix in Lambda],
-        checks.not_negative("alpha", alpha),
-        None if mask is None else mask.to(full),
+        [None if matrix is None else matrix.to(low) for matrix in Lambda],
+        alpha,
+        None if mask is None else mask.to(low),
         lengths,
-        pick_backend(backend, input.device),
+        backend,
     )
 
 
@@ -145,8 +133,7 @@ def _start(state: Any, problem: _Problem) -> Tensor:
     shape, like = problem.state_shape, problem.w
     if not isinstance(state, (tuple, list)) or len(state) != 2:
         raise TypeError(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
-    half = (torch.float16, torch.bfloat16)
-    pair = [t.to(like.dtype) if isinstance(t, Tensor) and t.dtype in half else t for t in state]
+    pair = [t.to(like.dtype) if isinstance(t, Tensor) and t.dtype in HALF else t for t in state]
     return torch.stack([checks.tensor(f"state[{i}]", t, shape, "(L, b, m)", like) for i, t in enumerate(pair)])
 
 
@@ -182,7 +169,7 @@ def unicornn(
         mask: (L, b, m), multiplied with the output of each layer: variational dropout.
         backward: "invert" recomputes the states backwards from the last one; "store" keeps activations, which is
             faster and needs memory O(N b m L). The gradients are the same bit for bit.
-        backend: "auto", "reference" or "cpu".
+        backend: "auto", "reference", "cpu" or "triton".
 
     Returns:
         The output, (N, b, m), (b, m) or (k, b, m), and the final ``State``, each of y and z (L, b, m).
@@ -197,7 +184,7 @@ def unicornn(
     p = _problem(input, w, V, b, c, Lambda, dt, alpha, mask, lengths, backend)
     checks.choice("backward", backward, BACKWARDS)
     every, steps = wanted(output, p.u)
-    result = input.dtype if input.dtype == w[0].dtype else p.w.dtype
+    result = input.dtype if input.dtype == w[0].dtype and p.u.dtype not in HALF else p.u.dtype
 
     if p.backend == "reference":
         start = p.u.new_zeros((2, *p.state_shape)) if state is None else _start(state, p)
@@ -219,8 +206,9 @@ def unicornn(
         inputs = (p.u, start, p.w, p.b, p.a, *p.V, *(Λ for Λ in p.Lambda if Λ is not None))
         train = torch.is_grad_enabled() and any(t.requires_grad for t in inputs)
         outputs, pair, grid, _, _ = library.forward(
-            p.u, start, grid, rest, *p.weights, p.mask, p.lengths, steps, every, backward if train else "nothing"
-        )
+            p.u, start, grid, rest, *p.weights, p.mask, p.lengths, steps, every, backward if train else "nothing",
+            p.backend,
+        )  # fmt: skip
         final = State(pair[0], pair[1], grid.detach(), rest, p.mask)
     if isinstance(output, str) and output == "last":
         outputs = final.y[-1] if p.mask is None else final.y[-1] * p.mask[-1]
@@ -378,7 +366,7 @@ def inverse(
         return State(y, z, mask=p.mask)
     grid, rest = enter(state, last)
     with torch.no_grad():
-        grid = library.inverse(p.u, grid, *p.weights, p.mask, p.lengths)
+        grid = library.inverse(p.u, grid, *p.weights, p.mask, p.lengths, p.backend)
         pair = value(grid, rest, p.w.dtype)
     return State(pair[0], pair[1], grid, rest, p.mask)
 

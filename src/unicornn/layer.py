@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from unicornn import checks, functional
 from unicornn import directions as both
+from unicornn.backends import BACKENDS
 from unicornn.state import State
 
 
@@ -98,8 +99,7 @@ class UnICORNN(nn.Module):
             raise ValueError("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
         self.batch_first, self.bidirectional, self.train_time_step = batch_first, bidirectional, train_time_step
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
-        self.backend = checks.choice("backend", backend, functional.BACKENDS)
-        functional.pick_backend(backend, torch.empty(0, device=device).device)
+        self.backend = checks.choice("backend", backend, BACKENDS)
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
@@ -351,7 +351,7 @@ class UnICORNNCell(nn.Module):
         self.hidden_size = m = checks.whole("hidden_size", hidden_size, 1)
         self.dt, self.alpha = checks.positive("dt", dt), checks.not_negative("alpha", alpha)
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
-        self.backend = checks.choice("backend", backend, functional.BACKENDS)
+        self.backend = checks.choice("backend", backend, BACKENDS)
         self.w, self.V, self.b, self.c = (
             nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) for shape in ((m,), (m, d), (m,), (m,))
         )

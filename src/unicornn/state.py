@@ -7,6 +7,7 @@ than float32 (float64), so what the layer hands out remembers where on the grid 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,10 @@ RANGE = 2.0**17
 
 UNIT = {torch.float32: 2.0**-36, torch.float64: 2.0**-45}
 """Spacing of the grid, by the dtype of the layer."""
+
+
+GONE = -(2**63)
+"""What a number that is none becomes on the grid."""
 
 
 class State(tuple[Tensor, Tensor]):
@@ -93,6 +98,8 @@ pytree.register_pytree_node(
 def value(grid: Tensor, rest: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The state in ``dtype``, from whole grid units (of any numeric type) and the rest."""
     exact = grid.double() * UNIT[dtype]
+    if grid.dtype == torch.int64:
+        exact = exact.masked_fill(grid == GONE, math.nan)
     return (exact if rest is None else exact + rest).to(dtype)
 
 

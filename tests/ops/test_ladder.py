@@ -5,11 +5,11 @@ import torch
 
 from tests.problems import CASES, Problem, relative
 from unicornn import UnICORNN, functional
-from unicornn.ops import adjoint, cpu, library, reference
+from unicornn.ops import adjoint, cpu, gpu, library, reference
 from unicornn.ops.stack import Stack, Weights, kept_length
 from unicornn.state import to_grid, value
 
-RUNGS = {"adjoint": adjoint.Recurrence, "cpu": cpu.Recurrence}
+RUNGS = {"adjoint": adjoint.Recurrence, "cpu": cpu.Recurrence, "triton": gpu.Recurrence}
 
 
 def climb(p, rung, store):
@@ -104,7 +104,7 @@ def test_the_op_is_the_stack():
         p.alpha,
     )
     output, pair, *_ = library.forward(
-        p.u, start, grid, rest, *weights, p.mask, torch.tensor(p.lengths), None, True, "nothing"
+        p.u, start, grid, rest, *weights, p.mask, torch.tensor(p.lengths), None, True, "nothing", "cpu"
     )
     ours = climb(p, cpu.Recurrence, False)
     assert torch.equal(output, ours[0])

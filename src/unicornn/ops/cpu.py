@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unicornn.ops.adjoint import running
 from unicornn.state import RANGE, UNIT
 
 BLOCK = 128
@@ -128,6 +129,11 @@ def step(
 
 class Recurrence:
     """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. The interface is ``stack.Recurrence``'s."""
+
+    CHUNK = 1 << 19  # small enough for the cache, large enough for the matrix product
+    LONGEST = 1024  # short sequences should need no less memory than long ones
+    reads_z = True
+    running = staticmethod(running)
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         _, self.batch, self.m = grid.shape

@@ -5,7 +5,8 @@
     inverse   final state → initial state
 
 start (2, L, b, m) is the initial (y, z) and carries its gradient; grid (2, L, b, m) int64 and rest say where exactly on
-the grid it stands. keep: "nothing", "invert" or "store".
+the grid it stands. keep: "nothing", "invert" or "store". w, b, a and the states are of full precision; u, V, Lambda, mask
+may be of half, for a back-end that takes it.
 """
 
 from __future__ import annotations
@@ -16,29 +17,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unicornn.ops import cpu
+from unicornn.ops import cpu, gpu
 from unicornn.ops.memory import empty, reused
-from unicornn.ops.stack import Stack, Weights, chunk_length, kept_length
+from unicornn.ops.stack import Recurrence, Stack, Weights, chunk_length, kept_length
 from unicornn.state import RANGE, value
 
 _library = torch.library.Library("unicornn", "DEF")
 _library.define(
     "forward(Tensor u, Tensor start, Tensor grid, Tensor? rest, Tensor w, Tensor[] V, Tensor b, Tensor a, "
-    "Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, bool every, str keep) "
+    "Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, bool every, str keep, "
+    "str backend) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 _library.define(
     "backward(Tensor? g_output, Tensor g_final, Tensor u, Tensor grid, Tensor kept, Tensor marks, Tensor w, "
     "Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, "
-    "bool every, bool need_u) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor[], Tensor[])"
+    "bool every, bool need_u, str backend) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor[], Tensor[])"
 )
 _library.define(
     "inverse(Tensor u, Tensor grid, Tensor w, Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, "
-    "Tensor? mask, Tensor? lengths) -> Tensor"
+    "Tensor? mask, Tensor? lengths, str backend) -> Tensor"
 )
 
 forward = torch.ops.unicornn.forward
 inverse = torch.ops.unicornn.inverse
+
+RECURRENCES: dict[str, type[Recurrence]] = {"cpu": cpu.Recurrence, "triton": gpu.Recurrence}
 
 
 def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
@@ -79,12 +83,14 @@ def _forward(
     steps: Tensor | None,
     every: bool,
     keep: str,
+    backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     check_values(len(u), lengths, steps)
     if not bool((start.abs() < RANGE).all()):
         raise ValueError(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
-    stack = Stack(cpu.Recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
-    shape, cuts, state = _room(u, w, keep)
+    recurrence = RECURRENCES[backend]
+    stack = Stack(recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    shape, cuts, state = _room(recurrence, u, w, keep)
     kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
     if beyond := stack.out_of_range:
@@ -95,23 +101,25 @@ def _forward(
     return output, value(final, rest, w.dtype), final.long(), kept, marks
 
 
-def _room(u: Tensor, w: Tensor, keep: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
-    """Shapes of what is stored, t of every step and the states at the cuts (nothing unless asked for); their dtype."""
+def _room(
+    recurrence: type[Recurrence], u: Tensor, w: Tensor, keep: str
+) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+    """Shapes of what is stored, t or x of every step and the states at the cuts (nothing unless asked for); their dtype."""
     (N, batch, _), (L, m) = u.shape, w.shape
     state = torch.float64 if w.dtype == torch.float32 else torch.int64
     if keep != "store":
         return (0,), (0,), state
-    chunks = -(-N // chunk_length(N, batch, m))
-    return (L, kept_length(N, batch, m)), (chunks, L, *cpu.Recurrence.mark_shape(batch, m)), state
+    chunks = -(-N // chunk_length(recurrence, N, batch, m))
+    return (L, kept_length(N, batch, m)), (chunks, L, *recurrence.mark_shape(batch, m)), state
 
 
 def _fake_forward(
     u: Tensor, start: Tensor, grid: Tensor, rest: Any, w: Tensor, *args: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    steps, every, keep = args[-3:]
+    steps, every, keep, backend = args[-4:]
     rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
     output = u.new_empty(rows, u.shape[1], w.shape[1])
-    shape, cuts, state = _room(u, w, keep)
+    shape, cuts, state = _room(RECURRENCES[backend], u, w, keep)
     kept, marks = u.new_empty(shape), u.new_empty(cuts, dtype=state)
     return output, torch.empty_like(start), torch.empty_like(grid), kept, marks
 
@@ -134,8 +142,9 @@ def _backward(
     steps: Tensor | None,
     every: bool,
     need_u: bool,
+    backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
-    stack = Stack(cpu.Recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    stack = Stack(RECURRENCES[backend], Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     stored = kept.numel() > 0
     gradients = stack.backward(g_output, g_final, every, kept if stored else None, marks if stored else None, need_u)
     if not stored and (beyond := stack.out_of_range):
@@ -145,7 +154,7 @@ def _backward(
 
 def _fake_backward(g_output: Any, g_final: Tensor, u: Tensor, *args: Any) -> Any:
     w, V, b, a, Lambda = args[3:8]
-    need_u = args[-1]
+    need_u = args[-2]
     gu = u.new_empty(u.shape[0] if need_u else 0, *u.shape[1:])
     like = torch.empty_like
     return gu, like(g_final), like(w), like(b), like(a), [like(v) for v in V], [like(v) for v in Lambda]
@@ -162,9 +171,10 @@ def _inverse(
     alpha: float,
     mask: Tensor | None,
     lengths: Tensor | None,
+    backend: str,
 ) -> Tensor:
     check_values(len(u), lengths, None)
-    stack = Stack(cpu.Recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
+    stack = Stack(RECURRENCES[backend], Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
     stack.inverse()
     if beyond := stack.out_of_range:
         raise OverflowError(_beyond(beyond))
@@ -172,10 +182,10 @@ def _inverse(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _ = inputs
+    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _, backend = inputs
     ctx.count = len(V)
     ctx.save_for_backward(u, output[2], output[3], output[4], w, b, a, mask, lengths, steps, *V, *Lambda)
-    ctx.alpha, ctx.every = alpha, every
+    ctx.alpha, ctx.every, ctx.backend = alpha, every, backend
     ctx.set_materialize_grads(False)
 
 
@@ -186,11 +196,11 @@ def _gradient(ctx: Any, g_output: Any, g_final: Any, *_: Any) -> tuple[Any, ...]
         g_final = torch.zeros_like(grid, dtype=w.dtype)
     gu, g_start, gw, gb, ga, gV, gLambda = torch.ops.unicornn.backward(
         g_output, g_final, u, grid, kept, marks, w, V, b, a, Lambda, ctx.alpha, mask, lengths, steps, ctx.every,
-        ctx.needs_input_grad[0],
+        ctx.needs_input_grad[0], ctx.backend,
     )  # fmt: skip
     return (
         gu if ctx.needs_input_grad[0] else None, g_start, None, None, gw, gV, gb, ga, gLambda,
-        None, None, None, None, None, None,
+        None, None, None, None, None, None, None,
     )  # fmt: skip
 
 
@@ -198,9 +208,10 @@ def _no_second_derivative(ctx: Any, *_: Any) -> Any:
     raise NotImplementedError("the kernels are differentiable once; for second derivatives use backend='reference'")
 
 
-_library.impl("forward", _forward, "CPU")
-_library.impl("backward", _backward, "CPU")
-_library.impl("inverse", _inverse, "CPU")
+for _device in ("CPU", "CUDA"):
+    _library.impl("forward", _forward, _device)
+    _library.impl("backward", _backward, _device)
+    _library.impl("inverse", _inverse, _device)
 torch.library.register_fake("unicornn::forward", _fake_forward, lib=_library)
 torch.library.register_fake("unicornn::backward", _fake_backward, lib=_library)
 torch.library.register_fake("unicornn::inverse", lambda u, grid, *_: torch.empty_like(grid), lib=_library)

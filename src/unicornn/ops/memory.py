@@ -48,9 +48,9 @@ def aligned(t: Tensor) -> Tensor:
 
 
 def reused(like: Tensor, *shape: int) -> Tensor:
-    """As ``empty``, on the CPU, for what each training step needs again: blocks freed are kept for the next one."""
+    """As ``empty``, for what each training step needs again: on the CPU, blocks freed are kept for the next one."""
     size = math.prod(shape) * like.element_size()
-    if size < LARGE:
+    if size < LARGE or like.device.type != "cpu":  # elsewhere torch keeps them
         return empty(like, *shape)
     block = _spared(size)
     if block is None:

@@ -16,48 +16,51 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from unicornn.ops.memory import aligned, empty, reused
-
-CHUNK = 1 << 19
-"""Elements of a layer (K·b·m) in a chunk: small enough for the cache, large enough for the matrix product."""
-
-LONGEST = 1024
-"""Steps in a chunk at most: short sequences should need no less memory than long ones."""
 
 LINE = 16
 """Chunks begin at multiples of this many steps, hence on a cache line."""
 
 
 class Recurrence(Protocol):
-    """One layer over a chunk of time: what a back-end has to provide. See ``adjoint.Recurrence`` for its meaning."""
+    """One layer over a chunk of time: what a back-end has to provide. See ``adjoint.Recurrence`` for its meaning.
 
-    out_of_range: int
+    CHUNK: elements of a layer (K·b·m) in a chunk, LONGEST: steps in a chunk, both at most; reads_z: whether the adjoint
+    wants the z of a chunk in memory; ``running``: which sequences run at which steps, in the form its methods take.
+    """
+
+    CHUNK: int
+    LONGEST: int
+    reads_z: bool
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None: ...
     @property
     def state(self) -> Tensor: ...
+    @property
+    def out_of_range(self) -> int: ...
+    @staticmethod
+    def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> Any: ...
     @staticmethod
     def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None: ...
     @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]: ...
     def mark(self, to: Tensor) -> None: ...
     def recall(self, mark: Tensor) -> None: ...
-    def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None: ...
-    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def advance(self, x: Tensor, y: Tensor, active: Any) -> None: ...
+    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: Any) -> None: ...
     def start_adjoint(self, gy: Tensor, gz: Tensor) -> None: ...
-    def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None: ...
-    def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None: ...
+    def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Any) -> None: ...
+    def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Any) -> None: ...
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
 
 
-def chunk_length(N: int, b: int, m: int) -> int:
+def chunk_length(recurrence: type[Recurrence], N: int, b: int, m: int) -> int:
     """K, from the sizes alone."""
-    K = CHUNK // (b * m) // LINE * LINE
-    return min(max(K, LINE), LONGEST, max(N, 1))
+    K = recurrence.CHUNK // (b * m) // LINE * LINE
+    return min(max(K, LINE), recurrence.LONGEST, max(N, 1))
 
 
 def kept_length(N: int, b: int, m: int) -> int:
@@ -82,7 +85,7 @@ class Chunk:
     index: int
     n0: int
     n1: int
-    active: np.ndarray[Any, Any]  # sequences still running, at each step
+    active: Any  # what ``running`` says
 
 
 class Stack:
@@ -104,20 +107,20 @@ class Stack:
         self.u = u
         (self.N, self.batch, self.d), (self.L, self.m) = u.shape, weights.w.shape
         self.S = self.L - len(weights.Lambda)
-        self.K = chunk_length(self.N, self.batch, self.m)
+        self.K = chunk_length(recurrence, self.N, self.batch, self.m)
         self.V, self.Lambda = ([aligned(matrix) for matrix in letter] for letter in (weights.V, weights.Lambda))
-        self.order = None
+        self.order = self.lengths = None
         if lengths is not None:
             self.order = torch.argsort(lengths, descending=True, stable=True)
             self.lengths = lengths[self.order]
             self.back = torch.argsort(self.order)
             grid, mask = grid[:, :, self.order], None if mask is None else mask[:, self.order]
         self.mask = mask
-        self.product = recurrence.product
+        self.recurrence = recurrence
         self.layers = [
             recurrence(weights.w[l], weights.b[l], weights.a[l], weights.alpha, grid[:, l]) for l in range(self.L)
         ]
-        self.end = self.N if lengths is None else int(self.lengths[0])
+        self.end, self.shortest = (self.N, self.N) if self.lengths is None else self.lengths[[0, -1]].tolist()
         self.cuts = range(0, self.end, self.K)
         self._sort_steps(steps)
 
@@ -143,23 +146,20 @@ class Stack:
         if steps is None:
             self.when = torch.zeros(0, dtype=torch.long)
             return
-        self.when, self.where = self._sorted(steps, 1).reshape(-1).sort(stable=True)
+        self.when, where = self._sorted(steps, 1).reshape(-1).cpu().sort(stable=True)
+        self.where = where.to(self.u.device)
 
     def _wanted(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
         """Of the wanted outputs, those in the chunk: their places in the (k, b) list, their rows and sequences."""
         i0, i1 = torch.searchsorted(self.when, torch.tensor([chunk.n0, chunk.n1])).tolist()
         places = self.where[i0:i1]
-        return places, self.when[i0:i1] - chunk.n0, places % self.batch
+        return places, self.when[i0:i1].to(places.device) - chunk.n0, places % self.batch
 
     # Chunks and their memory
 
     def _chunk(self, n0: int) -> Chunk:
         n1 = min(n0 + self.K, self.end)
-        if self.order is None:
-            active = np.full(n1 - n0, self.batch)
-        else:
-            active = (self.lengths > torch.arange(n0, n1)[:, None]).sum(1).numpy()
-        return Chunk(n0 // self.K, n0, n1, active)
+        return Chunk(n0 // self.K, n0, n1, self.recurrence.running(self.lengths, self.batch, n0, n1))
 
     def _buffers(self, count: int, before: bool = False) -> list[Tensor]:
         """(K, b, m) each; with ``before`` one row more in front, the others beginning on a cache line."""
@@ -181,13 +181,13 @@ class Stack:
             if work is None:
                 work = empty(self.u, self.K, self.batch, self.d)
             rows = work[: chunk.n1 - chunk.n0]
-            if self.order is None:
+            if self.order is None or self.lengths is None:
                 rows.copy_(part)
             else:
                 torch.index_select(part, 1, self.order, out=rows)
-                if chunk.active[-1] < self.batch:
-                    padding = torch.arange(self.batch) >= torch.from_numpy(chunk.active)[:, None]
-                    rows.masked_fill_(padding[:, :, None], 0)
+                if self.shortest < chunk.n1:
+                    n = torch.arange(chunk.n0, chunk.n1, device=rows.device)
+                    rows.masked_fill_((n[:, None] >= self.lengths)[:, :, None], 0)
             yield chunk, rows
 
     def _kept(self, keep: Tensor, l: int, chunk: Chunk) -> Tensor:
@@ -197,9 +197,9 @@ class Stack:
     def _drive(self, l: int, below: Sequence[Tensor], x: Tensor) -> None:
         """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹; ``below`` holds u, y¹, …, yˡ⁻¹ (the bias is the recurrence's)."""
         flat = x.view(-1, self.m)
-        self.product(below[l].flatten(0, 1), self.V[l], flat, False)
+        self.recurrence.product(below[l].flatten(0, 1), self.V[l], flat, False)
         if (k := l - self.S) >= 0:
-            self.product(below[k].flatten(0, 1), self.Lambda[k], flat, True)
+            self.recurrence.product(below[k].flatten(0, 1), self.Lambda[k], flat, True)
 
     # The three passes
 
@@ -239,7 +239,8 @@ class Stack:
 
     def inverse(self) -> None:
         """Carries the state back to the beginning."""
-        xs, zs, outs = (self._buffers(n) for n in (1, 1, 0 if self.mask is None else self.L))
+        xs, outs = self._buffers(1), self._buffers(0 if self.mask is None else self.L)
+        zs = self._buffers(1) if self.recurrence.reads_z else xs
         ys = self._buffers(self.L, before=True)
         for chunk, rows in self._inputs(self.cuts[::-1]):
             self._recover(chunk, rows, xs * self.L, ys, zs * self.L, outs)
@@ -273,13 +274,15 @@ class Stack:
         for l, layer in enumerate(self.layers):
             layer.start_adjoint(g_state[0, l], g_state[1, l])
         gu = empty(self.u, self.N if need_u else 0, self.batch, self.d)
-        gV, gLambda = ([torch.zeros_like(V) for V in matrices] for matrices in (self.V, self.Lambda))
+        full = g_state.dtype  # in half precision, sums over chunks are not
+        gV, gLambda = ([torch.zeros_like(V, dtype=full) for V in matrices] for matrices in (self.V, self.Lambda))
         if not every and g_output is not None:
             g_output = self._sorted(g_output, 1)
 
         stored = keep is not None
         xs = self._buffers(0 if stored else self.L)
-        zs, gs = self._buffers(self.L), self._buffers(self.L)
+        gs = self._buffers(self.L)
+        zs = self._buffers(self.L) if self.recurrence.reads_z else gs
         outs = self._buffers(0 if self.mask is None else self.L)
         ys = self._buffers(self.L, before=True)
         work = empty(self.u, self.K if need_u else 0, self.batch, self.d)
@@ -305,7 +308,11 @@ class Stack:
                     begun.add(k)
             for l in range(self.L):
                 for k, _, g_matrix in self._links(l, gV, gLambda):
-                    g_matrix.addmm_(gs[l][:K].flatten(0, 1).t(), below[k].flatten(0, 1))
+                    gx_t, y = gs[l][:K].flatten(0, 1).t(), below[k].flatten(0, 1)
+                    if y.dtype == full:
+                        g_matrix.addmm_(gx_t, y)
+                    else:
+                        g_matrix += gx_t @ y
                 if stored:
                     below.append(self._masked(l, ys[l][1 : K + 1], outs))
             if need_u:
@@ -313,6 +320,7 @@ class Stack:
         if need_u:
             gu[self.end :] = 0
         gw, gb, ga, gy, gz = (torch.stack(g) for g in zip(*(layer.gradients() for layer in self.layers), strict=True))
+        gV, gLambda = ([g.to(self.u.dtype) for g in letter] for letter in (gV, gLambda))
         return gu, self._unsorted(torch.stack([gy, gz]), 2), gw, gb, ga, gV, gLambda
 
     def _links(self, l: int, gV: list[Tensor], gLambda: list[Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:

@@ -1,0 +1,274 @@
+"""Triton kernels of the recurrence: one layer over one chunk of time, forwards and backwards.
+
+All neurons of all sequences are independent: a step works on one flat row of E = b·m elements, a program on B
+neighbours of it, a thread on one, so loads and stores are coalesced and nothing is shared, reduced or atomic. The time
+loop is inside, the state in registers; x (and the gradient) of the next DEPTH steps are on their way meanwhile.
+
+The state is a whole number of grid units, in int64. In a float32 layer the increments are made without float64, of
+which consumer cards do one operation where they do 64 in float32 (and as few conversions to 64-bit integers): y and z
+are split in a high part (units of 2^22) and a low one of 22 bits, time steps are 31-bit fixed point, and products of
+32 by 32 bits are summed in 64, one instruction each. docs/gpu.md counts the instructions of both ways: more in all this
+way, an eighth of the time where float64 is slow, and hidden behind the memory where it is not. Integers wrap around, so
+a step can be undone whatever the state. In a float64 layer increments are float64, like all else there.
+
+Contraction is off (launch option ``enable_fp_fusion``) and every fused multiply-add is written as one: tanh, the one
+thing that both directions round, comes out alike. Imported on first use, for it brings triton along.
+"""
+
+import triton
+import triton.language as tl
+
+DEPTH = tl.constexpr(4)  # steps whose inputs are loaded ahead: the queues below are written for four
+_MAGIC = tl.constexpr(1.5 * 2.0**23)  # v + _MAGIC holds v, rounded, in its lowest 23 bits, offset by 2^22
+_NAN = tl.constexpr(float("nan"))
+_GONE = tl.constexpr(-(2**63))  # a state that is not a number
+
+
+@triton.jit
+def tanh(v):
+    """As in ops/kernels.py: -m / (2 + m) with m = exp(-2|v|) - 1; good to a few ulps, and ±1 where it should be."""
+    if v.dtype == tl.float64:
+        q = tl.maximum(-2.0 * tl.abs(v), -40.0, tl.PropagateNan.ALL)
+        e = tl.exp(q)
+        m = tl.where(e == 1.0, q, (e - 1.0) * (q / tl.log(tl.where(e == 1.0, 0.5, e))))  # Kahan's exp(q) - 1
+    else:
+        q = tl.maximum(-2.0 * tl.abs(v), -20.0, tl.PropagateNan.ALL)
+        s = tl.fma(q, 1.44269504, _MAGIC)
+        k = s - _MAGIC
+        r = tl.fma(-k, -2.12194440e-4, tl.fma(-k, 0.693359375, q))
+        p = tl.fma(r, 1 / 5040, 1 / 720)
+        p = tl.fma(r, tl.fma(r, tl.fma(r, tl.fma(r, p, 1 / 120), 1 / 24), 1 / 6), 0.5)
+        power = ((s.to(tl.int32, bitcast=True) + 127) << 23).to(tl.float32, bitcast=True)  # 2ᵏ
+        m = tl.fma(power, tl.fma(r * r, p, r), power - 1.0)
+    t = m / (2.0 + m)
+    return tl.where(v < 0, t, -t)
+
+
+# Numbers of the grid
+
+
+@triton.jit
+def split(X):
+    """The high part, offset by 2^31 to be positive, and the low one of 22 bits."""
+    return ((X >> 22) ^ 0x80000000).to(tl.uint32), (X & 0x3FFFFF).to(tl.uint32)
+
+
+@triton.jit
+def real(X, UNIT: tl.constexpr, DOUBLE: tl.constexpr):
+    """X·UNIT, rounded once (twice from 2^46 units on)."""
+    if DOUBLE:
+        return X.to(tl.float64) * UNIT
+    else:
+        high, low = split(X)
+        high = (high ^ 0x80000000).to(tl.int32, bitcast=True).to(tl.float32)
+        low = (low | 0x4B000000).to(tl.float32, bitcast=True) - 2.0**23
+        return tl.fma(high, 2.0**22 * UNIT, low * UNIT)
+
+
+@triton.jit
+def wide(p, q, r):
+    """p·q + r, of 32, 32 and 64 bits."""
+    return (p.to(tl.uint64) * q.to(tl.uint64) + r.to(tl.uint64, bitcast=True)).to(tl.int64, bitcast=True)
+
+
+@triton.jit
+def kick(t, Y, a, κ, At, Ay, by, top, low, UNIT: tl.constexpr, DOUBLE: tl.constexpr):
+    """a t + κ y in grid units, rounded."""
+    if DOUBLE:
+        return tl.floor(tl.fma(a, t * (1 / UNIT), tl.fma(κ, Y.to(tl.float64), 0.5))).to(tl.int64)
+    else:
+        scaled = t * 2.0**14
+        s = scaled + _MAGIC
+        high_t = s.to(tl.uint32, bitcast=True) & 0x7FFFFF
+        low_t = tl.fma(scaled - (s - _MAGIC), 2.0**22, _MAGIC).to(tl.uint32, bitcast=True) & 0x7FFFFF
+        high_y, low_y = split(Y)
+        low = wide(low_t, At, wide(low_y, Ay, low)) >> 22
+        return (wide(high_t, At, wide(high_y, Ay, top)) + low) >> by
+
+
+@triton.jit
+def drift(Z, a, Az, by, top, low, DOUBLE: tl.constexpr):
+    """a z in grid units, rounded."""
+    if DOUBLE:
+        return tl.floor(tl.fma(a, Z.to(tl.float64), 0.5)).to(tl.int64)
+    else:
+        high_z, low_z = split(Z)
+        return (wide(high_z, Az, top) + (wide(low_z, Az, low) >> 22)) >> by
+
+
+@triton.jit
+def time_steps(steps, i, m, ok):
+    """Fixed-point factors (31 bits) of t and y in the kick and of z in the drift, and the shifts that undo their scale.
+
+    The sums of products begin with two terms each, of the high and the low parts, which make up for the offsets of
+    ``split`` and ``kick`` and round to the nearest.
+    """
+    At = tl.load(steps + i, ok, 0).to(tl.uint32)
+    Ay = tl.load(steps + m + i, ok, 0).to(tl.uint32)
+    Az = tl.load(steps + 2 * m + i, ok, 0).to(tl.uint32)
+    kick_by = tl.load(steps + 3 * m + i, ok, 0).to(tl.int64)
+    drift_by = tl.load(steps + 4 * m + i, ok, 0).to(tl.int64)
+    offset = At.to(tl.int64) << 22
+    kick_top, kick_low = -offset - (Ay.to(tl.int64) << 31), _half(kick_by) - offset
+    drift_top, drift_low = -(Az.to(tl.int64) << 31), _half(drift_by)
+    return At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low
+
+
+@triton.jit
+def _half(by):
+    """Of what the shifts, by 22 bits and then by this, cut off."""
+    return (by * 0 + 1) << (by + 21)
+
+
+@triton.jit
+def enter(X, y):
+    """0, or NaN where the state is: added to y, it keeps NaN alive through a chunk."""
+    return tl.where(X == _GONE, _NAN, 0.0).to(y.dtype)
+
+
+@triton.jit
+def leave(S, bad, e, E, Y, Z, far, sick, ok, EDGE: tl.constexpr):
+    """Stores the state, and whether it left the range or the numbers."""
+    well = sick == sick
+    tl.store(S + e, tl.where(well, Y, _GONE), ok)
+    tl.store(S + E + e, tl.where(well, Z, _GONE), ok)
+    out = tl.where(well & ((far & (-2 * EDGE)) == 0), 0, 1)
+    tl.store(bad + e, tl.load(bad + e, ok, 0) | out, ok)
+
+
+@triton.jit
+def seen(far, Y, Z, EDGE: tl.constexpr):
+    """In range, both terms are positive and below 2 EDGE, a power of two, and so is what gathers them."""
+    return far | ((Y >> 32).to(tl.int32) + EDGE) | ((Z >> 32).to(tl.int32) + EDGE)
+
+
+# A chunk. `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
+
+
+@triton.jit
+def advance(
+    x, y, S, C, steps, ends, bad, K, E, m,
+    B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
+    """Forwards, eq:ucrn: reads x (K, E), writes y (K, E), carries S (2, E)."""
+    e = tl.program_id(0) * B + tl.arange(0, B)
+    ok = e < E
+    until = tl.where(ok, K, 0)  # steps to load
+    i = e % m
+    w, b = tl.load(C + i, ok, 0.0), tl.load(C + m + i, ok, 0.0)
+    a, κ = tl.load(C + 2 * m + i, ok, 0.0), tl.load(C + 4 * m + i, ok, 0.0)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(steps, i, m, ok)
+    end = tl.load(ends + e // m, ok, 0) if RAGGED else K
+    Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
+    now = real(Y, UNIT, DOUBLE)
+    sick = enter(Y, now)
+    now += sick
+    far = tl.zeros([B], tl.int32)
+
+    x += e
+    y += e
+    x0, x1 = tl.load(x, ok, 0.0), tl.load(x + E, 1 < until, 0.0)
+    x2, x3 = tl.load(x + 2 * E, 2 < until, 0.0), tl.load(x + 3 * E, 3 < until, 0.0)
+    for n in tl.range(K, loop_unroll_factor=DEPTH):
+        t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
+        x0, x1, x2 = x1, x2, x3
+        x3 = tl.load(x + 4 * E, n + 4 < until, 0.0)
+        run = n < end
+        Z1 = Z - kick(t, Y, a, κ, At, Ay, kick_by, kick_top, kick_low, UNIT, DOUBLE)
+        Y1 = Y + drift(Z1, a, Az, drift_by, drift_top, drift_low, DOUBLE)
+        if RAGGED:
+            t, Y1, Z1 = tl.where(run, t, 0.0), tl.where(run, Y1, Y), tl.where(run, Z1, Z)
+        Y, Z = Y1, Z1
+        far = seen(far, Y, Z, EDGE)
+        sick = tl.fma(t, 0.0, sick)
+        now = real(Y, UNIT, DOUBLE) + sick
+        shown = tl.where(run, now, 0.0) if RAGGED else now
+        tl.store(y, shown.to(y.dtype.element_ty), ok)
+        x += E
+        y += E
+    leave(S, bad, e, E, Y, Z, far, sick, ok, EDGE)
+
+
+@triton.jit
+def retreat(
+    x, y, S, before, C, steps, ends, bad, g, δ, T, K, E, m,
+    B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
+    SHOW: tl.constexpr, ADJOINT: tl.constexpr,
+):  # fmt: skip
+    """Backwards, eq:inv_ucrn: reads x (K, E), carries the state from S to before (2, E each).
+
+    SHOW: writes y (K + 1, E), from the state before the chunk on. ADJOINT, eq:td_grad2 and eq:td_grad3: g (K, E) comes
+    as ∂E/∂y and leaves as ∂E/∂x, zero in the padding; carries δ (2, E); T (3, E) gathers the gradients of w, b, a.
+    """
+    e = tl.program_id(0) * B + tl.arange(0, B)
+    ok = e < E
+    until = tl.where(ok, K, 0)  # steps to load
+    i = e % m
+    w, b = tl.load(C + i, ok, 0.0), tl.load(C + m + i, ok, 0.0)
+    a, κ = tl.load(C + 2 * m + i, ok, 0.0), tl.load(C + 4 * m + i, ok, 0.0)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(steps, i, m, ok)
+    end = tl.load(ends + e // m, ok, 0) if RAGGED else K
+    Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
+    now = real(Y, UNIT, DOUBLE)
+    sick = enter(Y, now)
+    now += sick
+    far = tl.zeros([B], tl.int32)
+
+    last = e + (K - 1).to(tl.int64) * E
+    x += last
+    x0, x1 = tl.load(x, ok, 0.0), tl.load(x - E, 1 < until, 0.0)
+    x2, x3 = tl.load(x - 2 * E, 2 < until, 0.0), tl.load(x - 3 * E, 3 < until, 0.0)
+    if SHOW:
+        y += last + E
+    if ADJOINT:
+        g += last
+        g0, g1 = tl.load(g, ok, 0.0), tl.load(g - E, 1 < until, 0.0)
+        g2, g3 = tl.load(g - 2 * E, 2 < until, 0.0), tl.load(g - 3 * E, 3 < until, 0.0)
+        a_rest, κ_rest = tl.load(C + 3 * m + i, ok, 0.0), tl.load(C + 5 * m + i, ok, 0.0)
+        α = tl.load(C + 6 * m + i, ok, 0.0)
+        δy, δz = tl.load(δ + e, ok, 0.0), tl.load(δ + E + e, ok, 0.0)
+        gw, gb, ga = δy * 0, δy * 0, δy * 0
+    for back in tl.range(K, loop_unroll_factor=DEPTH):
+        run = K - 1 - back < end
+        if SHOW:
+            shown = tl.where(run, now, 0.0) if RAGGED else now
+            tl.store(y, shown.to(y.dtype.element_ty), ok)
+            y -= E
+        Y1 = Y - drift(Z, a, Az, drift_by, drift_top, drift_low, DOUBLE)
+        if RAGGED:
+            Y1 = tl.where(run, Y1, Y)
+        now = real(Y1, UNIT, DOUBLE) + sick
+        t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
+        x0, x1, x2 = x1, x2, x3
+        x3 = tl.load(x - 4 * E, back + 4 < until, 0.0)
+        x -= E
+        Z1 = Z + kick(t, Y1, a, κ, At, Ay, kick_by, kick_top, kick_low, UNIT, DOUBLE)
+        if RAGGED:
+            t, Z1 = tl.where(run, t, 0.0), tl.where(run, Z1, Z)
+        if ADJOINT:
+            δy1 = δy + g0.to(w.dtype)
+            δz1 = tl.fma(a_rest, δy1, tl.fma(a, δy1, δz))
+            gx = -tl.fma(a_rest, δz1, a * δz1) * (1.0 - t * t)
+            terms = tl.fma(-δz1, tl.fma(α, now, t), δy1 * real(Z, UNIT, DOUBLE))
+            down = tl.fma(-κ_rest, δz1, tl.fma(-κ, δz1, tl.fma(gx, w, δy1)))
+            if RAGGED:
+                gx, terms = tl.where(run, gx, 0.0), tl.where(run, terms, 0.0)
+                down, δz1 = tl.where(run, down, δy), tl.where(run, δz1, δz)
+            gw, gb, ga = tl.fma(gx, now, gw), gb + gx, ga + terms
+            δy, δz = down, δz1
+            tl.store(g, gx.to(g.dtype.element_ty), ok)
+            g0, g1, g2 = g1, g2, g3
+            g3 = tl.load(g - 4 * E, back + 4 < until, 0.0)
+            g -= E
+        Y, Z = Y1, Z1
+        far = seen(far, Y, Z, EDGE)
+        sick = tl.fma(t, 0.0, sick)
+    if SHOW:
+        tl.store(y, now.to(y.dtype.element_ty), ok)
+    if ADJOINT:
+        tl.store(δ + e, δy, ok)
+        tl.store(δ + E + e, δz, ok)
+        tl.store(T + e, tl.load(T + e, ok, 0.0) + gw.to(tl.float64), ok)
+        tl.store(T + E + e, tl.load(T + E + e, ok, 0.0) + gb.to(tl.float64), ok)
+        tl.store(T + 2 * E + e, tl.load(T + 2 * E + e, ok, 0.0) + ga.to(tl.float64), ok)
+    leave(before, bad, e, E, Y, Z, far, sick, ok, EDGE)
