@@ -26,21 +26,30 @@ _GONE = tl.constexpr(-(2**63))  # a state that is not a number
 
 @triton.jit
 def tanh(v):
-    """As in ops/kernels.py: -m / (2 + m) with m = exp(-2|v|) - 1; good to a few ulps, and ±1 where it should be."""
+    """-m / (2 + m) with m = exp(-2|v|) - 1, as in ops/kernels.py: good to a few ulps, and ±1 where it should be.
+
+    Each step of time waits for it, so in float32 it is made of short chains of multiply-adds.
+    """
     if v.dtype == tl.float64:
         q = tl.maximum(-2.0 * tl.abs(v), -40.0, tl.PropagateNan.ALL)
         e = tl.exp(q)
         m = tl.where(e == 1.0, q, (e - 1.0) * (q / tl.log(tl.where(e == 1.0, 0.5, e))))  # Kahan's exp(q) - 1
+        t = m / (2.0 + m)
     else:
         q = tl.maximum(-2.0 * tl.abs(v), -20.0, tl.PropagateNan.ALL)
         s = tl.fma(q, 1.44269504, _MAGIC)
         k = s - _MAGIC
-        r = tl.fma(-k, -2.12194440e-4, tl.fma(-k, 0.693359375, q))
-        p = tl.fma(r, 1 / 5040, 1 / 720)
-        p = tl.fma(r, tl.fma(r, tl.fma(r, tl.fma(r, p, 1 / 120), 1 / 24), 1 / 6), 0.5)
+        r = tl.fma(-k, -2.12194440e-4, tl.fma(-k, 0.693359375, q))  # q = k log 2 + r
+        rr = r * r
+        p = tl.fma(rr, tl.fma(r, 1 / 5040, 1 / 720), tl.fma(r, 1 / 120, 1 / 24))
+        p = tl.fma(rr, p, tl.fma(r, 1 / 6, 0.5))
+        p = tl.fma(rr, p, r)  # exp(r) - 1
         power = ((s.to(tl.int32, bitcast=True) + 127) << 23).to(tl.float32, bitcast=True)  # 2ᵏ
-        m = tl.fma(power, tl.fma(r * r, p, r), power - 1.0)
-    t = m / (2.0 + m)
+        m, e = tl.fma(power, p, power - 1.0), tl.fma(power, p, power)
+        d = 2.0 + m
+        near = tl.fma(e, tl.fma(e, 0.3475, -0.8425), 1.0)  # 1 / d to 2 %, and exactly at the far end; then two of Newton's
+        near = tl.fma(near, tl.fma(-d, near, 1.0), near)
+        t = m * tl.fma(near, tl.fma(-d, near, 1.0), near)
     return tl.where(v < 0, t, -t)
 
 
@@ -121,15 +130,9 @@ def _half(by):
 
 
 @triton.jit
-def enter(X, y):
-    """0, or NaN where the state is: added to y, it keeps NaN alive through a chunk."""
-    return tl.where(X == _GONE, _NAN, 0.0).to(y.dtype)
-
-
-@triton.jit
-def leave(S, bad, e, E, Y, Z, far, sick, ok, EDGE: tl.constexpr):
+def leave(S, bad, e, E, Y, Z, b, far, ok, EDGE: tl.constexpr):
     """Stores the state, and whether it left the range or the numbers."""
-    well = sick == sick
+    well = b == b
     tl.store(S + e, tl.where(well, Y, _GONE), ok)
     tl.store(S + E + e, tl.where(well, Z, _GONE), ok)
     out = tl.where(well & ((far & (-2 * EDGE)) == 0), 0, 1)
@@ -142,7 +145,16 @@ def seen(far, Y, Z, EDGE: tl.constexpr):
     return far | ((Y >> 32).to(tl.int32) + EDGE) | ((Z >> 32).to(tl.int32) + EDGE)
 
 
-# A chunk. `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
+@triton.jit
+def show(y, now, b, run, ok, RAGGED: tl.constexpr):
+    """Stores y: NaN where the state is not a number, zero in the padding."""
+    now = tl.fma(b, 0.0, now)
+    if RAGGED:
+        now = tl.where(run, now, 0.0)
+    tl.store(y, now.to(y.dtype.element_ty), ok)
+
+
+# A chunk. NaN in x would vanish in an integer state, so the bias takes it over (b ← 0·t + b) and never lets go. `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
 
 
 @triton.jit
@@ -160,9 +172,8 @@ def advance(
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(steps, i, m, ok)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
+    b = tl.where(Y == _GONE, _NAN, b)
     now = real(Y, UNIT, DOUBLE)
-    sick = enter(Y, now)
-    now += sick
     far = tl.zeros([B], tl.int32)
 
     x += e
@@ -180,13 +191,12 @@ def advance(
             t, Y1, Z1 = tl.where(run, t, 0.0), tl.where(run, Y1, Y), tl.where(run, Z1, Z)
         Y, Z = Y1, Z1
         far = seen(far, Y, Z, EDGE)
-        sick = tl.fma(t, 0.0, sick)
-        now = real(Y, UNIT, DOUBLE) + sick
-        shown = tl.where(run, now, 0.0) if RAGGED else now
-        tl.store(y, shown.to(y.dtype.element_ty), ok)
+        b = tl.fma(t, 0.0, b)
+        now = real(Y, UNIT, DOUBLE)
+        show(y, now, b, run, ok, RAGGED)
         x += E
         y += E
-    leave(S, bad, e, E, Y, Z, far, sick, ok, EDGE)
+    leave(S, bad, e, E, Y, Z, b, far, ok, EDGE)
 
 
 @triton.jit
@@ -209,9 +219,8 @@ def retreat(
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(steps, i, m, ok)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
+    b = tl.where(Y == _GONE, _NAN, b)
     now = real(Y, UNIT, DOUBLE)
-    sick = enter(Y, now)
-    now += sick
     far = tl.zeros([B], tl.int32)
 
     last = e + (K - 1).to(tl.int64) * E
@@ -231,13 +240,12 @@ def retreat(
     for back in tl.range(K, loop_unroll_factor=DEPTH):
         run = K - 1 - back < end
         if SHOW:
-            shown = tl.where(run, now, 0.0) if RAGGED else now
-            tl.store(y, shown.to(y.dtype.element_ty), ok)
+            show(y, now, b, run, ok, RAGGED)
             y -= E
         Y1 = Y - drift(Z, a, Az, drift_by, drift_top, drift_low, DOUBLE)
         if RAGGED:
             Y1 = tl.where(run, Y1, Y)
-        now = real(Y1, UNIT, DOUBLE) + sick
+        now = real(Y1, UNIT, DOUBLE)
         t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
         x0, x1, x2 = x1, x2, x3
         x3 = tl.load(x - 4 * E, back + 4 < until, 0.0)
@@ -262,13 +270,13 @@ def retreat(
             g -= E
         Y, Z = Y1, Z1
         far = seen(far, Y, Z, EDGE)
-        sick = tl.fma(t, 0.0, sick)
+        b = tl.fma(t, 0.0, b)
     if SHOW:
-        tl.store(y, now.to(y.dtype.element_ty), ok)
+        show(y, now, b, True, ok, False)
     if ADJOINT:
         tl.store(δ + e, δy, ok)
         tl.store(δ + E + e, δz, ok)
         tl.store(T + e, tl.load(T + e, ok, 0.0) + gw.to(tl.float64), ok)
         tl.store(T + E + e, tl.load(T + E + e, ok, 0.0) + gb.to(tl.float64), ok)
         tl.store(T + 2 * E + e, tl.load(T + 2 * E + e, ok, 0.0) + ga.to(tl.float64), ok)
-    leave(before, bad, e, E, Y, Z, far, sick, ok, EDGE)
+    leave(before, bad, e, E, Y, Z, b, far, ok, EDGE)
