@@ -1,15 +1,37 @@
-"""Fixtures for all tests: uninitialised memory is NaN, every test starts from the same seed."""
+"""Fixtures for all tests: uninitialised memory is NaN, every test starts from the same seed.
+
+Without a GPU, Triton's kernels are run by its interpreter, which has to be asked for before triton is imported.
+"""
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
 
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_interpreter() -> None:
+    """The interpreter replaces triton.language anew for every function that a kernel calls; once a kernel will do."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        from triton.runtime.interpreter import InterpretedFunction
+
+        thorough = InterpretedFunction.__call__
+
+        def call(self: Any, *args: Any) -> Any:
+            ours = self.fn.__module__ == "unicornn.ops.gpu_kernels"
+            return self.rewrite()(*args) if ours else thorough(self, *args)
+
+        InterpretedFunction.__call__ = call
 
 
 @pytest.fixture(autouse=True)

@@ -70,6 +70,14 @@ class Problem:
         loss = (output * self.g_output).sum() + (state[0] * self.g_y).sum() + (state[1] * self.g_z).sum()
         return list(torch.autograd.grad(loss, self.differentiable))
 
+    def to(self, device: str) -> "Problem":
+        """The same numbers on another device."""
+        for name in ("u", "y", "z", "g_output", "g_y", "g_z", "mask"):
+            setattr(self, name, None if getattr(self, name) is None else getattr(self, name).to(device))
+        for name in ("w", "V", "b", "c", "Lambda"):
+            setattr(self, name, [None if t is None else t.to(device) for t in getattr(self, name)])
+        return self
+
     def double(self) -> "Problem":
         """The same numbers in float64."""
         twin = Problem(**{k: getattr(self, k) for k in PARAMETERS} | {"dtype": torch.float64})
@@ -82,6 +90,9 @@ class Problem:
 
 
 PARAMETERS = ("N", "batch", "d", "m", "L", "S", "alpha", "dt", "dropout", "lengths", "seed")
+
+GPU = "cuda" if torch.cuda.is_available() else "cpu"
+"""Where the Triton kernels run in tests: without a GPU, on the CPU in Triton's interpreter."""
 
 # Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {
@@ -105,4 +116,5 @@ CASES = {
 
 def relative(x: Tensor, reference: Tensor) -> float:
     """Size of the difference relative to that of the reference."""
+    x, reference = x.cpu(), reference.cpu()
     return float((x.double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-300))

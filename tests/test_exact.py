@@ -8,15 +8,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.problems import GPU
 from unicornn import State, UnICORNN
 
 sizes = st.integers(1, 9)
+both_backends = pytest.mark.parametrize("backend", ["cpu", "triton"])
 
 
 @st.composite
-def problems(draw, longest=1300):
-    """A layer in training mode, its input, an initial state and lengths."""
-    L = draw(st.integers(1, 5))
+def problems(draw, backend, longest=1300):
+    """A layer in training mode, its input, an initial state and lengths. Small for the interpreter of Triton."""
+    slow = backend == "triton"
+    device, longest = GPU if slow else "cpu", 6 if slow else longest
+    L = draw(st.integers(1, 2 if slow else 5))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
     d, m, batch = draw(sizes), draw(st.integers(1, 40)), draw(sizes)
     N = draw(st.integers(1, longest))
@@ -30,16 +34,18 @@ def problems(draw, longest=1300):
         dropout=draw(st.sampled_from([0.0, 0.3])),
         residual=draw(st.sampled_from([0, 2, 3])),
         dtype=dtype,
+        backend=backend,
+        device=device,
     )
-    u = torch.randn(N, batch, d, dtype=dtype)
+    u = torch.randn(N, batch, d, dtype=dtype, device=device)
     scale = draw(st.sampled_from([0.0, 1e-6, 1.0, 50.0]))
-    y, z = torch.randn(2, L, batch, m, dtype=dtype) * scale + 0.0  # no -0, of which the grid knows nothing
+    y, z = torch.randn(2, L, batch, m, dtype=dtype, device=device) * scale + 0.0  # no -0, of which the grid knows nothing
     lengths = draw(st.none() | st.lists(st.integers(1, N), min_size=batch, max_size=batch))
     return layer, u, draw(st.sampled_from([None, (y, z)])), lengths
 
 
 def bits(*tensors):
-    return [t.detach().numpy().tobytes() for t in tensors]
+    return [t.detach().cpu().numpy().tobytes() for t in tensors]
 
 
 def gradients(layer, u, state, lengths, backward, seed):
@@ -48,30 +54,34 @@ def gradients(layer, u, state, lengths, backward, seed):
     u = u.detach().clone().requires_grad_()
     state = None if state is None else tuple(t.detach().clone().requires_grad_() for t in state)
     output, (y, z) = layer(u, state, lengths)
-    loss = (output * torch.linspace(-1, 1, output.numel(), dtype=u.dtype).view_as(output)).sum() + y.sum() - z.sum()
+    weights = torch.linspace(-1, 1, output.numel(), dtype=u.dtype, device=u.device).view_as(output)
+    loss = (output * weights).sum() + y.sum() - z.sum()
     return torch.autograd.grad(loss, [u, *(state or ()), *layer.parameters()])
 
 
-@given(problems())
-def test_inverse_after_forward_is_the_identity(problem):
-    layer, u, state, lengths = problem
+@both_backends
+@given(st.data())
+def test_inverse_after_forward_is_the_identity(backend, data):
+    layer, u, state, lengths = data.draw(problems(backend))
     _, final = layer(u, state, lengths)
     start = layer.inverse(u, final, lengths)
     expected = (torch.zeros_like(start.y), torch.zeros_like(start.z)) if state is None else state
     assert bits(*start) == bits(*expected)
 
 
-@given(problems(), st.integers(0, 1000))
-def test_invert_is_store(problem, seed):
-    layer, u, state, lengths = problem
+@both_backends
+@given(st.data(), st.integers(0, 1000))
+def test_invert_is_store(backend, data, seed):
+    layer, u, state, lengths = data.draw(problems(backend))
     inverted, stored = (gradients(layer, u, state, lengths, backward, seed) for backward in ("invert", "store"))
     assert bits(*inverted) == bits(*stored)
 
 
-@given(problems(longest=200), st.data())
-def test_cut_and_continued_is_the_whole(problem, data):
+@both_backends
+@given(st.data())
+def test_cut_and_continued_is_the_whole(backend, data):
     """To rounding, since matrix products of other shapes round otherwise; but each part is undone exactly."""
-    layer, u, state, _ = problem
+    layer, u, state, _ = data.draw(problems(backend, longest=200))
     torch.manual_seed(7)
     whole, final = layer(u, state)
     cut = data.draw(st.integers(0, len(u) - 1))
@@ -91,9 +101,10 @@ def test_cut_and_continued_is_the_whole(problem, data):
         assert bits(*start) == bits(*(state or (torch.zeros_like(at.y), torch.zeros_like(at.z))))
 
 
-@given(problems(longest=30))
-def test_step_by_step_is_the_whole(problem):
-    layer, u, state, _ = problem
+@both_backends
+@given(st.data())
+def test_step_by_step_is_the_whole(backend, data):
+    layer, u, state, _ = data.draw(problems(backend, longest=30))
     layer.eval()
     whole, final = layer(u, state)
     with torch.no_grad():

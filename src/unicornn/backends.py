@@ -12,6 +12,7 @@ import torch
 from unicornn import checks
 
 BACKENDS = ("auto", "reference", "cpu", "triton")
+HAS_TRITON = importlib.util.find_spec("triton") is not None  # without importing it
 
 
 def pick_backend(backend: str, device: torch.device) -> str:
@@ -30,7 +31,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
     if backend == "auto":
         if kind == "cpu":
             return "cpu"
-        if kind == "cuda" and _triton() != "missing":
+        if kind == "cuda" and HAS_TRITON:
             return "triton"
         if kind != "meta" and not torch.compiler.is_compiling():
             _tell_of_reference(kind)
@@ -38,21 +39,14 @@ def pick_backend(backend: str, device: torch.device) -> str:
     if backend == "cpu" and kind != "cpu":
         raise ValueError(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
     if backend == "triton":
-        if _triton() == "missing":
+        if not HAS_TRITON:
             raise ImportError("backend: 'triton' needs the package triton: pip install 'unicornn[gpu]'")
-        if kind != "cuda" and not (kind == "cpu" and _triton() == "interpreted"):
+        interpreted = os.environ.get("TRITON_INTERPRET", "0") == "1"
+        if kind != "cuda" and not (kind == "cpu" and interpreted):
             raise ValueError(
                 f"backend: 'triton' needs tensors on a GPU (cuda), got {device}; expected 'auto', 'reference' or 'cpu'"
             )
     return backend
-
-
-@torch.compiler.assume_constant_result
-def _triton() -> str:
-    """Whether triton is "missing", "compiled" or "interpreted", found out without importing it."""
-    if importlib.util.find_spec("triton") is None:
-        return "missing"
-    return "interpreted" if os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "yes", "on") else "compiled"
 
 
 @cache

@@ -9,7 +9,7 @@ from unicornn.ops import library
 from unicornn.state import to_grid
 
 
-def arguments(p, keep, every=True):
+def arguments(p, keep, every=True, backend="cpu"):
     def leaf(t):
         return t.detach().requires_grad_()
 
@@ -21,7 +21,7 @@ def arguments(p, keep, every=True):
     a = functional.time_steps(p.c, p.dt, torch.float64)
     weights = leaf(torch.stack(p.w)), p.V, leaf(torch.stack(p.b)), leaf(a)
     Lambda = [Λ for Λ in p.Lambda if Λ is not None]
-    return p.u, start, grid, rest, *weights, Lambda, p.alpha, p.mask, lengths, steps, every, keep
+    return p.u, start, grid, rest, *weights, Lambda, p.alpha, p.mask, lengths, steps, every, keep, backend
 
 
 @pytest.mark.parametrize("keep", ["invert", "store"])
@@ -33,7 +33,7 @@ def test_opcheck(case, dtype, keep):
         torch.library.opcheck(library.forward, arguments(p, keep, every))
     u, _, grid, _, *weights = arguments(p, "nothing")
     with torch.no_grad():
-        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-3]))
+        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-4], "cpu"))
 
 
 @pytest.mark.parametrize("backward", ["invert", "store"])

@@ -32,22 +32,6 @@ def _kernels() -> ModuleType:
     return gpu_kernels
 
 
-def fixed_point(a: Tensor, alpha: float) -> Tensor:
-    """Time steps a (m,) in float64 as 31-bit numbers times powers of two, (5, m) int32.
-
-    Rows: a and α a for the kick, a for the drift, and two exponents k: a = row · 2^-(22 + k).
-    """
-    both = torch.stack([a, a * alpha])
-    rows = []
-    for values in (both, a[None]):
-        _, exponent = torch.frexp(values.amax(0))
-        by = (9 - exponent).clamp(0, 40)
-        whole = torch.ldexp(values, by + 22).round().clamp(max=2.0**31 - 1)
-        rows.append((whole, by))
-    (kick, kick_by), (drift, drift_by) = rows
-    return torch.cat([kick, drift, torch.stack([kick_by, drift_by])]).to(torch.int32)
-
-
 def check_steps(dt: tuple[float, ...], alpha: float) -> None:
     """Of a float32 layer."""
     if max(dt) * max(1.0, alpha) >= LARGEST:
@@ -59,8 +43,8 @@ def launch_shape(E: int, device: torch.device) -> tuple[int, int]:
 
     A thread has one element: the time loop is a chain of dependent operations, which only other warps can hide.
     """
-    if device.type != "cuda":  # the interpreter
-        return 32, 1
+    if device.type != "cuda":  # the interpreter, which likes long vectors
+        return 128, 4
     card = torch.cuda.get_device_properties(device)
     threads = card.warp_size
     warps = 1 if E < 8 * threads * card.multi_processor_count else 4
@@ -79,18 +63,12 @@ class Recurrence:
         self.S = grid.clone(memory_format=torch.contiguous_format)
         self.end = self.S
         self.bad = torch.zeros(self.E, dtype=torch.int32, device=w.device)
-        κ = alpha * a
-        rows = [a.to(w.dtype), κ.to(w.dtype)]
-        a_rest, κ_rest = (exact - row for exact, row in zip((a, κ), rows, strict=True))
-        α = torch.full_like(w, alpha)
-        self.C = torch.stack([t.to(w.dtype) for t in (w, b, rows[0], a_rest, rows[1], κ_rest, α)])
-        double = w.dtype == torch.float64
-        self.steps = torch.zeros(5, self.m, dtype=torch.int32, device=w.device) if double else fixed_point(a, alpha)
+        self.constants = w.contiguous(), b.contiguous(), a.contiguous(), alpha * a
         block, warps = launch_shape(self.E, w.device)
         unit = UNIT[w.dtype]
         self.grid = (-(-self.E // block),)
         self.options: dict[str, Any] = {
-            "B": block, "UNIT": unit, "EDGE": round(RANGE / unit) >> 32, "DOUBLE": double, "num_warps": warps,
+            "B": block, "UNIT": unit, "EDGE": round(RANGE / unit) >> 32, "DOUBLE": w.dtype == torch.float64, "num_warps": warps,
             "enable_fp_fusion": False,
         }  # fmt: skip
 
@@ -125,18 +103,18 @@ class Recurrence:
 
     def _launch(self, name: str, K: int, active: Tensor | None, *args: Any, **options: Any) -> None:
         kernel = getattr(_kernels(), name)
-        constants = self.C, self.steps, self.bad if active is None else active, self.bad
         tensors, tail = args[:-1], args[-1]
+        ends = self.bad if active is None else active
         options = self.options | options | {"RAGGED": active is not None}
         with torch.cuda.device_of(self.S):  # its current stream is where triton launches
-            kernel[self.grid](*tensors, *constants, *tail, K, self.E, self.m, **options)
+            kernel[self.grid](*tensors, *self.constants, ends, self.bad, *tail, K, self.E, self.m, **options)
 
     def advance(self, x: Tensor, y: Tensor, active: Tensor | None) -> None:
         self._launch("advance", len(x), active, x, y, self.S, ())
 
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: Tensor | None) -> None:
         self.end, self.S = self.S, torch.empty_like(self.S)
-        unused = x, self.C, self.bad
+        unused = x, self.bad, self.bad
         self._launch("retreat", len(x), active, x, y, self.end, self.S, unused, SHOW=True, ADJOINT=False)
 
     def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:

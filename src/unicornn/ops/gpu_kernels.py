@@ -106,26 +106,37 @@ def drift(Z, a, Az, by, top, low, DOUBLE: tl.constexpr):
 
 
 @triton.jit
-def time_steps(steps, i, m, ok):
-    """Fixed-point factors (31 bits) of t and y in the kick and of z in the drift, and the shifts that undo their scale.
+def fixed_point(v, by):
+    """v·2^(22 + by) as a number of 31 bits."""
+    power = (by + (1023 + 22) << 52).to(tl.float64, bitcast=True)
+    return tl.minimum(tl.floor(tl.fma(v, power, 0.5)), 2.0**31 - 1).to(tl.int64)
+
+
+@triton.jit
+def scale(v):
+    """The largest shift for which v fits in 31 bits."""
+    exponent = ((v.to(tl.int64, bitcast=True) >> 52) & 0x7FF) - 1022  # v is below two to this power
+    return tl.minimum(tl.maximum(9 - exponent, 0), 40)
+
+
+@triton.jit
+def time_steps(a, κ):
+    """Fixed-point factors of t and y in the kick and of z in the drift, and the shifts that undo their scale.
 
     The sums of products begin with two terms each, of the high and the low parts, which make up for the offsets of
     ``split`` and ``kick`` and round to the nearest.
     """
-    At = tl.load(steps + i, ok, 0).to(tl.uint32)
-    Ay = tl.load(steps + m + i, ok, 0).to(tl.uint32)
-    Az = tl.load(steps + 2 * m + i, ok, 0).to(tl.uint32)
-    kick_by = tl.load(steps + 3 * m + i, ok, 0).to(tl.int64)
-    drift_by = tl.load(steps + 4 * m + i, ok, 0).to(tl.int64)
-    offset = At.to(tl.int64) << 22
-    kick_top, kick_low = -offset - (Ay.to(tl.int64) << 31), _half(kick_by) - offset
-    drift_top, drift_low = -(Az.to(tl.int64) << 31), _half(drift_by)
+    kick_by, drift_by = scale(tl.maximum(a, κ)), scale(a)
+    At, Ay, Az = fixed_point(a, kick_by), fixed_point(κ, kick_by), fixed_point(a, drift_by)
+    kick_top, kick_low = -(At << 22) - (Ay << 31), half(kick_by) - (At << 22)
+    drift_top, drift_low = -(Az << 31), half(drift_by)
+    At, Ay, Az = At.to(tl.uint32), Ay.to(tl.uint32), Az.to(tl.uint32)
     return At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low
 
 
 @triton.jit
-def _half(by):
-    """Of what the shifts, by 22 bits and then by this, cut off."""
+def half(by):
+    """Of what two shifts, by 22 bits and by this, cut off."""
     return (by * 0 + 1) << (by + 21)
 
 
@@ -154,22 +165,29 @@ def show(y, now, b, run, ok, RAGGED: tl.constexpr):
     tl.store(y, now.to(y.dtype.element_ty), ok)
 
 
+@triton.jit
+def add(u, near, rest, v, DOUBLE: tl.constexpr):
+    """u + a v: in float32, a is the sum of two numbers, for a rounded time step detunes its oscillator."""
+    u = tl.fma(near, v, u)
+    return u if DOUBLE else tl.fma(rest, v, u)
+
+
 # A chunk. NaN in x would vanish in an integer state, so the bias takes it over (b ← 0·t + b) and never lets go. `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["K", "E", "m"])
 def advance(
-    x, y, S, C, steps, ends, bad, K, E, m,
+    x, y, S, w, b, a, κ, ends, bad, K, E, m,
     B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Forwards, eq:ucrn: reads x (K, E), writes y (K, E), carries S (2, E)."""
+    """Forwards, eq:ucrn: reads x (K, E), writes y (K, E), carries S (2, E). w, b, a, κ = α a: (m,)."""
     e = tl.program_id(0) * B + tl.arange(0, B)
     ok = e < E
     until = tl.where(ok, K, 0)  # steps to load
     i = e % m
-    w, b = tl.load(C + i, ok, 0.0), tl.load(C + m + i, ok, 0.0)
-    a, κ = tl.load(C + 2 * m + i, ok, 0.0), tl.load(C + 4 * m + i, ok, 0.0)
-    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(steps, i, m, ok)
+    w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
+    a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
     b = tl.where(Y == _GONE, _NAN, b)
@@ -180,7 +198,7 @@ def advance(
     y += e
     x0, x1 = tl.load(x, ok, 0.0), tl.load(x + E, 1 < until, 0.0)
     x2, x3 = tl.load(x + 2 * E, 2 < until, 0.0), tl.load(x + 3 * E, 3 < until, 0.0)
-    for n in tl.range(K, loop_unroll_factor=DEPTH):
+    for n in tl.range(K, loop_unroll_factor=1 if DOUBLE else DEPTH):
         t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
         x0, x1, x2 = x1, x2, x3
         x3 = tl.load(x + 4 * E, n + 4 < until, 0.0)
@@ -199,9 +217,9 @@ def advance(
     leave(S, bad, e, E, Y, Z, b, far, ok, EDGE)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["K", "E", "m"])
 def retreat(
-    x, y, S, before, C, steps, ends, bad, g, δ, T, K, E, m,
+    x, y, S, before, w, b, a, κ, ends, bad, g, δ, T, K, E, m,
     B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
     SHOW: tl.constexpr, ADJOINT: tl.constexpr,
 ):  # fmt: skip
@@ -214,9 +232,9 @@ def retreat(
     ok = e < E
     until = tl.where(ok, K, 0)  # steps to load
     i = e % m
-    w, b = tl.load(C + i, ok, 0.0), tl.load(C + m + i, ok, 0.0)
-    a, κ = tl.load(C + 2 * m + i, ok, 0.0), tl.load(C + 4 * m + i, ok, 0.0)
-    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(steps, i, m, ok)
+    w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
+    a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
     b = tl.where(Y == _GONE, _NAN, b)
@@ -233,11 +251,12 @@ def retreat(
         g += last
         g0, g1 = tl.load(g, ok, 0.0), tl.load(g - E, 1 < until, 0.0)
         g2, g3 = tl.load(g - 2 * E, 2 < until, 0.0), tl.load(g - 3 * E, 3 < until, 0.0)
-        a_rest, κ_rest = tl.load(C + 3 * m + i, ok, 0.0), tl.load(C + 5 * m + i, ok, 0.0)
-        α = tl.load(C + 6 * m + i, ok, 0.0)
+        α = (κ / tl.where(a > 0, a, 1.0)).to(w.dtype)
+        a_near, κ_near = a.to(w.dtype), κ.to(w.dtype)  # and what this cuts off in float32
+        a_rest, κ_rest = (a - a_near.to(tl.float64)).to(w.dtype), (κ - κ_near.to(tl.float64)).to(w.dtype)
         δy, δz = tl.load(δ + e, ok, 0.0), tl.load(δ + E + e, ok, 0.0)
         gw, gb, ga = δy * 0, δy * 0, δy * 0
-    for back in tl.range(K, loop_unroll_factor=DEPTH):
+    for back in tl.range(K, loop_unroll_factor=1 if DOUBLE else DEPTH):
         run = K - 1 - back < end
         if SHOW:
             show(y, now, b, run, ok, RAGGED)
@@ -255,10 +274,10 @@ def retreat(
             t, Z1 = tl.where(run, t, 0.0), tl.where(run, Z1, Z)
         if ADJOINT:
             δy1 = δy + g0.to(w.dtype)
-            δz1 = tl.fma(a_rest, δy1, tl.fma(a, δy1, δz))
-            gx = -tl.fma(a_rest, δz1, a * δz1) * (1.0 - t * t)
+            δz1 = add(δz, a_near, a_rest, δy1, DOUBLE)
+            gx = add(0.0, a_near, a_rest, δz1, DOUBLE) * (t * t - 1.0)
             terms = tl.fma(-δz1, tl.fma(α, now, t), δy1 * real(Z, UNIT, DOUBLE))
-            down = tl.fma(-κ_rest, δz1, tl.fma(-κ, δz1, tl.fma(gx, w, δy1)))
+            down = add(tl.fma(gx, w, δy1), κ_near, κ_rest, -δz1, DOUBLE)
             if RAGGED:
                 gx, terms = tl.where(run, gx, 0.0), tl.where(run, terms, 0.0)
                 down, δz1 = tl.where(run, down, δy), tl.where(run, δz1, δz)

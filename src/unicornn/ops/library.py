@@ -86,13 +86,14 @@ def _forward(
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     check_values(len(u), lengths, steps)
-    if not bool((start.abs() < RANGE).all()):
-        raise ValueError(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
+    inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
     recurrence = RECURRENCES[backend]
     stack = Stack(recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     shape, cuts, state = _room(recurrence, u, w, keep)
     kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
+    if not bool(inside):
+        raise ValueError(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
     if beyond := stack.out_of_range:
         if keep == "invert":
             raise OverflowError(_beyond(beyond))
