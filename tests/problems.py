@@ -116,5 +116,5 @@ CASES = {
 
 def relative(x: Tensor, reference: Tensor) -> float:
     """Size of the difference relative to that of the reference."""
-    x, reference = x.cpu(), reference.cpu()
+    x, reference = x.detach().cpu(), reference.detach().cpu()
     return float((x.double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-300))

@@ -39,7 +39,9 @@ def problems(draw, backend, longest=1300):
     )
     u = torch.randn(N, batch, d, dtype=dtype, device=device)
     scale = draw(st.sampled_from([0.0, 1e-6, 1.0, 50.0]))
-    y, z = torch.randn(2, L, batch, m, dtype=dtype, device=device) * scale + 0.0  # no -0, of which the grid knows nothing
+    y, z = (
+        torch.randn(2, L, batch, m, dtype=dtype, device=device) * scale + 0.0
+    )  # no -0, of which the grid knows nothing
     lengths = draw(st.none() | st.lists(st.integers(1, N), min_size=batch, max_size=batch))
     return layer, u, draw(st.sampled_from([None, (y, z)])), lengths
 

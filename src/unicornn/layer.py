@@ -44,7 +44,7 @@ class UnICORNN(nn.Module):
             layer need the whole output of the layer below, so the layers cannot be inverted together chunk by chunk:
             the gradient then stores activations, as with backward="store", whatever ``backward`` says.
         backward: "invert" (memory independent of N) or "store" (faster); the gradients are bit-identical.
-        backend: "auto", "reference" or "cpu".
+        backend: "auto" (the kernels of the device, else the reference), "reference", "cpu" or "triton".
 
     Attributes:
         w, b, c: per layer (m,). V: per layer (m, d), then (m, m). Lambda: per layer None or (m, d), then (m, m).

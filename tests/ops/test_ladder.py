@@ -12,7 +12,6 @@ from unicornn.ops.stack import Stack, Weights, kept_length
 from unicornn.state import to_grid, value
 
 
-
 class Triton(gpu.Recurrence):
     """With short chunks: the interpreter takes a hundredth of a second for a step."""
 

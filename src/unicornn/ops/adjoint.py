@@ -15,18 +15,17 @@ from torch import Tensor
 from unicornn.state import RANGE, UNIT
 
 
-def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> np.ndarray[Any, Any]:
-    """How many sequences, sorted by falling length, run at each step from n0 to n1."""
-    if lengths is None:
-        return np.full(n1 - n0, b)
-    return (lengths.cpu() > torch.arange(n0, n1)[:, None]).sum(1).numpy()
-
-
 class Recurrence:
     """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64."""
 
     CHUNK, LONGEST, reads_z = 1 << 19, 1024, True
-    running = staticmethod(running)
+
+    @staticmethod
+    def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> np.ndarray[Any, Any]:
+        """How many sequences, sorted by falling length, run at each step from n0 to n1."""
+        if lengths is None:
+            return np.full(n1 - n0, b)
+        return (lengths.cpu() > torch.arange(n0, n1)[:, None]).sum(1).numpy()
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         self.w, self.b, self.a, self.alpha, self.unit = w, b, a, alpha, UNIT[w.dtype]

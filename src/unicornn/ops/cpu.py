@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.ops.adjoint import running
+from unicornn.ops import adjoint
 from unicornn.state import RANGE, UNIT
 
 BLOCK = 128
@@ -133,7 +133,6 @@ class Recurrence:
     CHUNK = 1 << 19  # small enough for the cache, large enough for the matrix product
     LONGEST = 1024  # short sequences should need no less memory than long ones
     reads_z = True
-    running = staticmethod(running)
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         _, self.batch, self.m = grid.shape
@@ -175,6 +174,10 @@ class Recurrence:
             x.addmm_(y, V.t())
         else:
             torch.mm(y, V.t(), out=x)
+
+    @staticmethod
+    def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> np.ndarray[Any, Any]:
+        return adjoint.Recurrence.running(lengths, b, n0, n1)
 
     @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def launch_shape(E: int, device: torch.device) -> tuple[int, int]:
         return 128, 4
     card = torch.cuda.get_device_properties(device)
     threads = card.warp_size
-    warps = 1 if E < 8 * threads * card.multi_processor_count else 4
+    warps = 1 if 8 * threads * card.multi_processor_count > E else 4
     return threads * warps, warps
 
 
@@ -68,8 +68,8 @@ class Recurrence:
         unit = UNIT[w.dtype]
         self.grid = (-(-self.E // block),)
         self.options: dict[str, Any] = {
-            "B": block, "UNIT": unit, "EDGE": round(RANGE / unit) >> 32, "DOUBLE": w.dtype == torch.float64, "num_warps": warps,
-            "enable_fp_fusion": False,
+            "B": block, "UNIT": unit, "EDGE": round(RANGE / unit) >> 32, "DOUBLE": w.dtype == torch.float64,
+            "num_warps": warps, "enable_fp_fusion": False,
         }  # fmt: skip
 
     @staticmethod

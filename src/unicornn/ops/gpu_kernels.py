@@ -7,19 +7,24 @@ loop is inside, the state in registers; x (and the gradient) of the next DEPTH s
 The state is a whole number of grid units, in int64. In a float32 layer the increments are made without float64, of
 which consumer cards do one operation where they do 64 in float32 (and as few conversions to 64-bit integers): y and z
 are split in a high part (units of 2^22) and a low one of 22 bits, time steps are 31-bit fixed point, and products of
-32 by 32 bits are summed in 64, one instruction each. docs/gpu.md counts the instructions of both ways: more in all this
-way, an eighth of the time where float64 is slow, and hidden behind the memory where it is not. Integers wrap around, so
-a step can be undone whatever the state. In a float64 layer increments are float64, like all else there.
+32 by 32 bits are summed in 64, one instruction each. docs/gpu.md compares the code of both ways: this one has more
+instructions and a longer chain of them, but where float64 is slow it takes a fraction of the time, and where it is not,
+not much more. Integers wrap around, so a step can be undone whatever the state. In a float64 layer increments are
+float64, like all else there.
 
 Contraction is off (launch option ``enable_fp_fusion``) and every fused multiply-add is written as one: tanh, the one
 thing that both directions round, comes out alike. Imported on first use, for it brings triton along.
 """
 
+import math
+
 import triton
 import triton.language as tl
 
 DEPTH = tl.constexpr(4)  # steps whose inputs are loaded ahead: the queues below are written for four
-_MAGIC = tl.constexpr(1.5 * 2.0**23)  # v + _MAGIC holds v, rounded, in its lowest 23 bits, offset by 2^22
+_MAGIC = tl.constexpr(1.5 * 2.0**23)  # the bits of v + _MAGIC are those of v, rounded, plus _BITS, for |v| < 2^22
+_BITS = tl.constexpr(0x4B400000)
+_C1, _C2, _C3, _C4, _C5, _C6, _C7 = (tl.constexpr(math.log(2) ** k / math.factorial(k)) for k in range(1, 8))
 _NAN = tl.constexpr(float("nan"))
 _GONE = tl.constexpr(-(2**63))  # a state that is not a number
 
@@ -35,22 +40,22 @@ def tanh(v):
         e = tl.exp(q)
         m = tl.where(e == 1.0, q, (e - 1.0) * (q / tl.log(tl.where(e == 1.0, 0.5, e))))  # Kahan's exp(q) - 1
         t = m / (2.0 + m)
+        return tl.where(v < 0, t, -t)
     else:
-        q = tl.maximum(-2.0 * tl.abs(v), -20.0, tl.PropagateNan.ALL)
-        s = tl.fma(q, 1.44269504, _MAGIC)
-        k = s - _MAGIC
-        r = tl.fma(-k, -2.12194440e-4, tl.fma(-k, 0.693359375, q))  # q = k log 2 + r
+        q = tl.maximum(-2.8853900817779268 * tl.abs(v), -29.0, tl.PropagateNan.ALL)  # exp(-2|v|) = 2^q
+        s = q + _MAGIC
+        r = q - (s - _MAGIC)  # q = k + r
         rr = r * r
-        p = tl.fma(rr, tl.fma(r, 1 / 5040, 1 / 720), tl.fma(r, 1 / 120, 1 / 24))
-        p = tl.fma(rr, p, tl.fma(r, 1 / 6, 0.5))
-        p = tl.fma(rr, p, r)  # exp(r) - 1
-        power = ((s.to(tl.int32, bitcast=True) + 127) << 23).to(tl.float32, bitcast=True)  # 2ᵏ
+        p = tl.fma(r, _C3, _C2)
+        p = tl.fma(rr, tl.fma(rr, tl.fma(r, _C7, _C6), tl.fma(r, _C5, _C4)), p)
+        p = tl.fma(rr, p, r * _C1)  # 2^r - 1
+        power = ((s.to(tl.int32, bitcast=True) + 127) << 23).to(tl.float32, bitcast=True)  # 2^k
         m, e = tl.fma(power, p, power - 1.0), tl.fma(power, p, power)
         d = 2.0 + m
-        near = tl.fma(e, tl.fma(e, 0.3475, -0.8425), 1.0)  # 1 / d to 2 %, and exactly at the far end; then two of Newton's
-        near = tl.fma(near, tl.fma(-d, near, 1.0), near)
-        t = m * tl.fma(near, tl.fma(-d, near, 1.0), near)
-    return tl.where(v < 0, t, -t)
+        near = tl.fma(e, tl.fma(e, 0.3475, -0.8425), 1.0)  # 1 / d to 2 %, and exactly at the far end
+        near = tl.fma(near, tl.fma(-d, near, 1.0), near)  # Newton
+        t = tl.where(v < 0, m, -m) * near
+        return tl.fma(t, tl.fma(-d, near, 1.0), t)
 
 
 # Numbers of the grid
@@ -84,12 +89,12 @@ def wide(p, q, r):
 def kick(t, Y, a, κ, At, Ay, by, top, low, UNIT: tl.constexpr, DOUBLE: tl.constexpr):
     """a t + κ y in grid units, rounded."""
     if DOUBLE:
+        t = tl.where(t == t, t, 0.0)  # what NaN is as an integer, nobody says
         return tl.floor(tl.fma(a, t * (1 / UNIT), tl.fma(κ, Y.to(tl.float64), 0.5))).to(tl.int64)
     else:
-        scaled = t * 2.0**14
-        s = scaled + _MAGIC
-        high_t = s.to(tl.uint32, bitcast=True) & 0x7FFFFF
-        low_t = tl.fma(scaled - (s - _MAGIC), 2.0**22, _MAGIC).to(tl.uint32, bitcast=True) & 0x7FFFFF
+        s = tl.fma(t, 2.0**14, _MAGIC)
+        high_t = s.to(tl.uint32, bitcast=True)
+        low_t = tl.fma(tl.fma(t, 2.0**14, _MAGIC - s), 2.0**22, _MAGIC).to(tl.uint32, bitcast=True)
         high_y, low_y = split(Y)
         low = wide(low_t, At, wide(low_y, Ay, low)) >> 22
         return (wide(high_t, At, wide(high_y, Ay, top)) + low) >> by
@@ -128,7 +133,7 @@ def time_steps(a, κ):
     """
     kick_by, drift_by = scale(tl.maximum(a, κ)), scale(a)
     At, Ay, Az = fixed_point(a, kick_by), fixed_point(κ, kick_by), fixed_point(a, drift_by)
-    kick_top, kick_low = -(At << 22) - (Ay << 31), half(kick_by) - (At << 22)
+    kick_top, kick_low = -At * _BITS - (Ay << 31), half(kick_by) - At * _BITS
     drift_top, drift_low = -(Az << 31), half(drift_by)
     At, Ay, Az = At.to(tl.uint32), Ay.to(tl.uint32), Az.to(tl.uint32)
     return At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low
@@ -172,7 +177,8 @@ def add(u, near, rest, v, DOUBLE: tl.constexpr):
     return u if DOUBLE else tl.fma(rest, v, u)
 
 
-# A chunk. NaN in x would vanish in an integer state, so the bias takes it over (b ← 0·t + b) and never lets go. `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
+# A chunk. NaN in x would vanish in an integer state, so the bias takes it over (b ← 0·t + b) and never lets go.
+# `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
 
 
 @triton.jit(do_not_specialize=["K", "E", "m"])
@@ -196,8 +202,8 @@ def advance(
 
     x += e
     y += e
-    x0, x1 = tl.load(x, ok, 0.0), tl.load(x + E, 1 < until, 0.0)
-    x2, x3 = tl.load(x + 2 * E, 2 < until, 0.0), tl.load(x + 3 * E, 3 < until, 0.0)
+    x0, x1 = tl.load(x, ok, 0.0), tl.load(x + E, until > 1, 0.0)
+    x2, x3 = tl.load(x + 2 * E, until > 2, 0.0), tl.load(x + 3 * E, until > 3, 0.0)
     for n in tl.range(K, loop_unroll_factor=1 if DOUBLE else DEPTH):
         t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
         x0, x1, x2 = x1, x2, x3
@@ -243,14 +249,14 @@ def retreat(
 
     last = e + (K - 1).to(tl.int64) * E
     x += last
-    x0, x1 = tl.load(x, ok, 0.0), tl.load(x - E, 1 < until, 0.0)
-    x2, x3 = tl.load(x - 2 * E, 2 < until, 0.0), tl.load(x - 3 * E, 3 < until, 0.0)
+    x0, x1 = tl.load(x, ok, 0.0), tl.load(x - E, until > 1, 0.0)
+    x2, x3 = tl.load(x - 2 * E, until > 2, 0.0), tl.load(x - 3 * E, until > 3, 0.0)
     if SHOW:
         y += last + E
     if ADJOINT:
         g += last
-        g0, g1 = tl.load(g, ok, 0.0), tl.load(g - E, 1 < until, 0.0)
-        g2, g3 = tl.load(g - 2 * E, 2 < until, 0.0), tl.load(g - 3 * E, 3 < until, 0.0)
+        g0, g1 = tl.load(g, ok, 0.0), tl.load(g - E, until > 1, 0.0)
+        g2, g3 = tl.load(g - 2 * E, until > 2, 0.0), tl.load(g - 3 * E, until > 3, 0.0)
         α = (κ / tl.where(a > 0, a, 1.0)).to(w.dtype)
         a_near, κ_near = a.to(w.dtype), κ.to(w.dtype)  # and what this cuts off in float32
         a_rest, κ_rest = (a - a_near.to(tl.float64)).to(w.dtype), (κ - κ_near.to(tl.float64)).to(w.dtype)

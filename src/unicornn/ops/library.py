@@ -5,8 +5,8 @@
     inverse   final state → initial state
 
 start (2, L, b, m) is the initial (y, z) and carries its gradient; grid (2, L, b, m) int64 and rest say where exactly on
-the grid it stands. keep: "nothing", "invert" or "store". w, b, a and the states are of full precision; u, V, Lambda, mask
-may be of half, for a back-end that takes it.
+the grid it stands. keep: "nothing", "invert" or "store". w, b, a and the states have full precision; u, V, Lambda and
+mask may have half, with a back-end that takes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _library.define(
 forward = torch.ops.unicornn.forward
 inverse = torch.ops.unicornn.inverse
 
-RECURRENCES: dict[str, type[Recurrence]] = {"cpu": cpu.Recurrence, "triton": gpu.Recurrence}
+
+def _recurrence(u: Tensor, backend: str) -> type[Recurrence]:
+    """The kernels to use: by the device, and on the CPU by name. An exported program may have changed devices."""
+    return gpu.Recurrence if u.is_cuda or backend == "triton" else cpu.Recurrence
 
 
 def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
@@ -87,7 +90,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     check_values(len(u), lengths, steps)
     inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
-    recurrence = RECURRENCES[backend]
+    recurrence = _recurrence(u, backend)
     stack = Stack(recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     shape, cuts, state = _room(recurrence, u, w, keep)
     kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
@@ -105,7 +108,7 @@ def _forward(
 def _room(
     recurrence: type[Recurrence], u: Tensor, w: Tensor, keep: str
 ) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
-    """Shapes of what is stored, t or x of every step and the states at the cuts (nothing unless asked for); their dtype."""
+    """Shapes of what is stored (if asked for), t or x of every step and the states at the cuts; their dtype."""
     (N, batch, _), (L, m) = u.shape, w.shape
     state = torch.float64 if w.dtype == torch.float32 else torch.int64
     if keep != "store":
@@ -120,7 +123,7 @@ def _fake_forward(
     steps, every, keep, backend = args[-4:]
     rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
     output = u.new_empty(rows, u.shape[1], w.shape[1])
-    shape, cuts, state = _room(RECURRENCES[backend], u, w, keep)
+    shape, cuts, state = _room(_recurrence(u, backend), u, w, keep)
     kept, marks = u.new_empty(shape), u.new_empty(cuts, dtype=state)
     return output, torch.empty_like(start), torch.empty_like(grid), kept, marks
 
@@ -145,7 +148,7 @@ def _backward(
     need_u: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
-    stack = Stack(RECURRENCES[backend], Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     stored = kept.numel() > 0
     gradients = stack.backward(g_output, g_final, every, kept if stored else None, marks if stored else None, need_u)
     if not stored and (beyond := stack.out_of_range):
@@ -175,7 +178,7 @@ def _inverse(
     backend: str,
 ) -> Tensor:
     check_values(len(u), lengths, None)
-    stack = Stack(RECURRENCES[backend], Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
+    stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
     stack.inverse()
     if beyond := stack.out_of_range:
         raise OverflowError(_beyond(beyond))

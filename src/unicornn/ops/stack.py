@@ -120,7 +120,9 @@ class Stack:
         self.layers = [
             recurrence(weights.w[l], weights.b[l], weights.a[l], weights.alpha, grid[:, l]) for l in range(self.L)
         ]
-        self.end, self.shortest = (self.N, self.N) if self.lengths is None else self.lengths[[0, -1]].tolist()
+        self.end = self.shortest = self.N
+        if self.lengths is not None:
+            self.end, self.shortest = self.lengths[[0, -1]].tolist()
         self.cuts = range(0, self.end, self.K)
         self._sort_steps(steps)
 

@@ -1,0 +1,241 @@
+"""What is particular to the GPU kernels: fixed point, tanh, half precision, NaN, launches. The ladder has the rest."""
+
+import copy
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.problems import GPU, relative
+from unicornn import UnICORNN
+from unicornn.ops import gpu, gpu_kernels
+from unicornn.state import RANGE, UNIT
+
+UNITS = UNIT[torch.float32]
+
+
+@triton.jit
+def tanh_of(v, t, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(t + i, gpu_kernels.tanh(tl.load(v + i)))
+
+
+@triton.jit
+def increments(t, Y, Z, a, κ, kick, drift, real, numbers, B: tl.constexpr, UNIT: tl.constexpr):
+    i = tl.arange(0, B)
+    a, κ, Y, Z = tl.load(a + i), tl.load(κ + i), tl.load(Y + i), tl.load(Z + i)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = gpu_kernels.time_steps(a, κ)
+    t = tl.load(t + i)
+    tl.store(kick + i, gpu_kernels.kick(t, Y, a, κ, At, Ay, kick_by, kick_top, kick_low, UNIT, False))
+    tl.store(drift + i, gpu_kernels.drift(Z, a, Az, drift_by, drift_top, drift_low, False))
+    tl.store(real + i, gpu_kernels.real(Y, UNIT, False))
+    tl.store(numbers + i, At.to(tl.int64))
+    tl.store(numbers + B + i, Ay.to(tl.int64))
+    tl.store(numbers + 2 * B + i, Az.to(tl.int64))
+    tl.store(numbers + 3 * B + i, kick_by)
+    tl.store(numbers + 4 * B + i, drift_by)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_tanh_to_a_few_ulps(dtype):
+    half = torch.cat([torch.logspace(-30, 3, 2000, dtype=torch.float64), torch.linspace(0, 12, 2095)]).to(dtype)
+    v = torch.cat([half, -half, torch.tensor([math.nan, math.inf])]).to(GPU)
+    t = torch.empty_like(v)
+    size = triton.next_power_of_2(len(v))
+    assert size == len(v)
+    tanh_of[(1,)](v, t, B=size)
+    t, v = t.cpu(), v.cpu()
+    exact = np.tanh(v.numpy().astype(np.longdouble))
+    ulp = np.spacing(np.abs(exact).astype(t.numpy().dtype))
+    assert np.nanmax(np.abs(t.numpy() - exact) / ulp) <= 4
+    assert t[-2].isnan()
+    assert t[-1] == 1
+    saturated = v.abs() > (10 if dtype == torch.float32 else 20)
+    assert bool((t[saturated].abs() == 1).all())  # of which the adjoint makes 1 - t² = 0
+
+
+def exact_increments(t, Y, Z, n):
+    """The same in whole numbers of any size; n: the factors of t, y, z and the two shifts."""
+    At, Ay, Az, kick_by, drift_by = n
+    high = round(t * 2**14)
+    T = high * 2**22 + round((t * 2**14 - high) * 2**22)
+    kick = (T * At + Y * Ay + 2 ** (21 + kick_by)) >> (22 + kick_by)
+    return kick, (Z * Az + 2 ** (21 + drift_by)) >> (22 + drift_by)
+
+
+limit = round(RANGE / UNITS) - 1
+states = st.integers(-limit, limit) | st.integers(-(2**30), 2**30)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(-1, 1, width=32) | st.just(1.0),
+            states,
+            states,
+            st.floats(2.0**-60, 511) | st.floats(1e-4, 1.0) | st.just(0.0),
+            st.floats(0, 100) | st.just(0.0),
+        ),
+        min_size=16,
+        max_size=16,
+    )
+)
+def test_increments_are_exact_fixed_point(values):
+    t, Y, Z, a, alpha = zip(*values, strict=True)
+    a = torch.tensor(a, dtype=torch.float64)
+    κ = torch.minimum(a * torch.tensor(alpha, dtype=torch.float64), torch.tensor(511.0, dtype=torch.float64))
+    tensors = torch.tensor(t), torch.tensor(Y), torch.tensor(Z), a, κ
+    kick, drift = torch.empty(2, 16, dtype=torch.int64, device=GPU)
+    real, numbers = torch.empty(16, device=GPU), torch.empty(5, 16, dtype=torch.int64, device=GPU)
+    increments[(1,)](*(v.to(GPU) for v in tensors), kick, drift, real, numbers, B=16, UNIT=UNITS)
+    numbers = numbers.cpu()
+    assert bool((numbers[:3] < 2**31).all())
+    for factor, exact, by in ((0, a, 3), (1, κ, 3), (2, a, 4)):
+        given_back = torch.ldexp(numbers[factor].double(), -22 - numbers[by])
+        bound = torch.maximum(a, κ) * 2.0**-31 if by == 3 else a * 2.0**-31
+        assert bool(((given_back - exact).abs() <= bound.clamp_min(2.0**-63)).all())
+    for i in range(16):
+        expected = exact_increments(t[i], Y[i], Z[i], numbers[:, i].tolist())
+        assert (int(kick[i]), int(drift[i])) == expected
+    near = torch.tensor(Y).abs() < 2**46  # beyond, rounded twice
+    assert torch.equal(real.cpu()[near], (torch.tensor(Y).double() * UNITS).float()[near])
+
+
+def layer_and_input(N=7, dtype=torch.float32, **options):
+    torch.manual_seed(1)
+    layer = UnICORNN(3, 6, 3, residual=2, dt=0.3, backend="triton", **options).to(GPU, dtype)
+    return layer, torch.randn(N, 4, 3, dtype=dtype, device=GPU)
+
+
+def gradients_of(layer, u, backward):
+    layer.backward = backward
+    output, _ = layer(u, lengths=[7, 3, 5, 7])
+    weights = torch.linspace(-64, 64, output.numel(), device=GPU).view_as(output)
+    return [output, *torch.autograd.grad((output * weights).sum(), [u, *layer.parameters()])]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision(dtype):
+    """x, y and gradients are of half precision, as the matrix products are; the state is what it is in float32."""
+    layer, u = layer_and_input(dtype=dtype)
+    u.requires_grad_()
+    inverted, stored = (gradients_of(layer, u, way) for way in ("invert", "store"))
+    assert all(torch.equal(a, b) for a, b in zip(inverted, stored, strict=True))
+    assert {t.dtype for t in inverted} == {dtype}
+    _, state = layer(u)
+    assert state.y.dtype == torch.float32
+    with torch.no_grad():
+        start = layer.inverse(u, state)
+    assert not start.y.any()
+    assert not start.z.any()
+    full = copy.deepcopy(layer).float()
+    exact = gradients_of(full, u.detach().float().requires_grad_(), "store")
+    for ours, theirs in zip(inverted, exact, strict=True):
+        assert relative(ours, theirs) < (0.03 if dtype == torch.bfloat16 else 0.004)
+
+
+def test_autocast():
+    layer, u = layer_and_input()
+    with torch.autocast(u.device.type, dtype=torch.bfloat16):
+        output, state = layer(u)
+    assert output.dtype == torch.bfloat16
+    assert state.y.dtype == torch.float32
+    output.sum().backward()
+    assert layer.w[0].grad.dtype == layer.V[0].grad.dtype == torch.float32
+    assert relative(output, layer(u)[0]) < 0.02
+
+
+def test_agrees_with_the_cpu_kernels():
+    layer, u = layer_and_input(dropout=0.4)
+    twin = copy.deepcopy(layer).cpu()
+    twin.backend = "cpu"
+    layer.eval()
+    twin.eval()
+    ours, state = layer(u, output=torch.tensor([0, 3, 6]))
+    theirs, other = twin(u.cpu(), output=torch.tensor([0, 3, 6]))
+    assert relative(ours, theirs) < 1e-6
+    assert relative(state.grid, other.grid) < 1e-6
+    moved = other.detach().map(lambda t: t.to(GPU))
+    assert relative(layer(u, moved)[0], twin(u.cpu(), other)[0]) < 1e-6  # a state may change back-ends
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_nan_is_kept_and_told(dtype, monkeypatch):
+    monkeypatch.setattr(gpu.Recurrence, "LONGEST", 3)
+    layer, u = layer_and_input(dtype=dtype)
+    u[1, 2] = math.nan
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="layer 1, 2, 3 left the range .* or is not finite"):
+        output, state = layer(u)
+    nan = output.isnan()
+    assert nan[1:, 2].all()  # over the ends of chunks
+    assert not nan[0].any()
+    assert not nan[:, [0, 1, 3]].any()
+    assert state.y[:, 2].isnan().all()
+    with pytest.raises(OverflowError, match="not finite"):
+        layer(u)
+    with pytest.raises(ValueError, match="state: expected finite numbers"), torch.no_grad():
+        layer(torch.zeros_like(u), state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("far", [1, -1])
+def test_a_state_beyond_the_grid_is_told(dtype, far):
+    layer = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype, backend="triton", device=GPU)
+    start = tuple(torch.full((1, 1, 2), far * v, dtype=dtype, device=GPU) for v in (RANGE - 100, 60.0))
+    u = torch.ones(5, 1, 1, dtype=dtype, device=GPU)
+    layer(u[:2], start)
+    with pytest.raises(OverflowError, match=r"layer 1 left the range.*backend='reference'"):
+        layer(u, start)
+    layer.backward = "store"
+    with pytest.warns(RuntimeWarning, match="layer 1 left the range"):
+        layer(u, start)[0].sum().backward()
+
+
+def test_gradcheck():
+    layer = UnICORNN(2, 3, 2, dt=0.4, dtype=torch.float64, backend="triton", device=GPU)
+    u = torch.randn(3, 2, 2, dtype=torch.float64, device=GPU, requires_grad=True)
+    y, z = (torch.randn(2, 2, 3, dtype=torch.float64, device=GPU, requires_grad=True) for _ in range(2))
+
+    def run(u, y, z, *_):
+        output, state = layer(u, (y, z), lengths=[3, 2])
+        return output, state.y, state.z
+
+    assert torch.autograd.gradcheck(run, (u, y, z, *layer.parameters()), atol=1e-6, fast_mode=True)
+
+
+def test_both_directions_and_compile():
+    layer = UnICORNN(2, 3, 1, bidirectional=True, backend="triton", device=GPU)
+    u = torch.randn(4, 2, 2, device=GPU)
+    twin = copy.deepcopy(layer).cpu()
+    twin.backend = "cpu"
+    assert relative(layer(u)[0], twin(u.cpu())[0]) < 1e-6
+    layer = UnICORNN(2, 3, 2, backend="triton", device=GPU)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(u)[0], layer(u)[0])
+
+
+def test_launch_shape(monkeypatch):
+    card = SimpleNamespace(warp_size=32, multi_processor_count=108)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    device = torch.device("cuda")
+    assert gpu.launch_shape(1, device) == (32, 1)
+    assert gpu.launch_shape(128 * 128, device) == (32, 1)
+    assert gpu.launch_shape(10**6, device) == (128, 4)
+    card.warp_size = 64
+    assert gpu.launch_shape(128 * 128, device) == (64, 1)
+
+
+def test_kernels_are_launched_on_the_device_of_the_tensors(monkeypatch):
+    seen = []
+    real = torch.cuda.device_of
+    monkeypatch.setattr(torch.cuda, "device_of", lambda t: (seen.append(t.device), real(t))[1])
+    layer, u = layer_and_input(N=2)
+    layer(u)[0].sum().backward()
+    assert set(seen) == {u.device}
+    assert len(seen) == 3 * 3  # forwards, backwards, adjoint; three layers

@@ -1,0 +1,70 @@
+"""Every Triton kernel, for every dtype, cross-compiled to a real binary for the cards it is meant for."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CARDS = ("sm_80", "sm_90", "sm_100", "gfx942")
+
+REGISTERS = 168
+"""A thread may have so many: a multiprocessor's 65,536 are then enough for 12 warps, three per scheduler. A step is a
+chain of about 210 cycles and 90 to 120 instructions, of which a scheduler issues one per cycle: three warps keep it
+busy. AMD's 512 per lane give three waves, and the same argument."""
+
+
+def codes(path, *options):
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(path)}
+    command = [sys.executable, "-m", "benchmarks.gpu_code", "--out", str(path), "--targets", *CARDS, *options]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads((path / "gpu_code.json").read_text())["kernels"]
+
+
+def check(kernels, variants):
+    assert len([k for k in kernels if k["kernel"] != "advance in float64"]) == 4 * 4 * len(CARDS) * variants
+    for k in kernels:
+        assert k["spilled_bytes"] == 0, k
+        assert 0 < k["registers"] <= REGISTERS, k
+        assert k["per_step"] > 20, k  # the time loop was found
+
+
+@pytest.fixture(scope="module")
+def ragged(tmp_path_factory):
+    """Sequences of many lengths: the kernels with most in them."""
+    return codes(tmp_path_factory.mktemp("triton"), "--ragged", "1")
+
+
+def test_kernels_compile_without_spills(ragged):
+    check(ragged, 1)
+
+
+def test_float32_kernels_use_no_float64_in_their_loop(ragged):
+    """Nor conversions to 64 bits, which are as slow where float64 is."""
+    for k in ragged:
+        if k["dtype"] != "fp64" and k["target"].startswith("sm_") and k["kernel"] != "advance in float64":
+            slow = [name for name in k["instructions"] if name.startswith("D") or name.endswith(("F64", "S64", "U64"))]
+            assert not slow, k
+
+
+def test_no_kernel_has_atomics(ragged):
+    for k in ragged:
+        assert not [i for i in k["instructions"] if i.startswith(("ATOM", "RED", "global_atomic", "buffer_atomic"))], k
+
+
+def test_the_page_is_made_from_the_results(tmp_path):
+    page = tmp_path / "gpu.md"
+    page.write_text((ROOT / "docs/gpu.md").read_text())
+    command = [sys.executable, "-m", "benchmarks.gpu_report", "--page", str(page)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
+    assert "RTX 4090, N=2000" in done.stdout
+    assert page.read_text() == (ROOT / "docs/gpu.md").read_text()
+
+
+@pytest.mark.slow
+def test_all_variants_compile_without_spills(tmp_path):
+    check(codes(tmp_path, "--warps", "1", "4"), 4)
