@@ -17,11 +17,17 @@ chain of about 210 cycles and 90 to 120 instructions, of which a scheduler issue
 busy. AMD's 512 per lane give three waves, and the same argument."""
 
 
-def codes(path, *options):
+def run(path, *command):
+    """A module, with Triton's compiler instead of its interpreter, and without what it compiled before."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(path)}
-    command = [sys.executable, "-m", "benchmarks.gpu_code", "--out", str(path), "--targets", *CARDS, *options]
+    command = [sys.executable, "-m", *command]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def codes(path, *options):
+    run(path, "benchmarks.gpu_code", "--out", str(path), "--targets", *CARDS, *options)
     return json.loads((path / "gpu_code.json").read_text())["kernels"]
 
 
@@ -56,12 +62,14 @@ def test_no_kernel_has_atomics(ragged):
         assert not [i for i in k["instructions"] if i.startswith(("ATOM", "RED", "global_atomic", "buffer_atomic"))], k
 
 
+def test_launches_bind_and_compile(tmp_path):
+    assert "24 launches" in run(tmp_path, "tests.ops.warm_up")
+
+
 def test_the_page_is_made_from_the_results(tmp_path):
     page = tmp_path / "gpu.md"
     page.write_text((ROOT / "docs/gpu.md").read_text())
-    command = [sys.executable, "-m", "benchmarks.gpu_report", "--page", str(page)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
-    assert "RTX 4090, N=2000" in done.stdout
+    assert "RTX 4090, N=2000" in run(tmp_path, "benchmarks.gpu_report", "--page", str(page))
     assert page.read_text() == (ROOT / "docs/gpu.md").read_text()
 
 

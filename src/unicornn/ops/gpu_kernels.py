@@ -25,7 +25,6 @@ DEPTH = tl.constexpr(4)  # steps whose inputs are loaded ahead: the queues below
 _MAGIC = tl.constexpr(1.5 * 2.0**23)  # the bits of v + _MAGIC are those of v, rounded, plus _BITS, for |v| < 2^22
 _BITS = tl.constexpr(0x4B400000)
 _C1, _C2, _C3, _C4, _C5, _C6, _C7 = (tl.constexpr(math.log(2) ** k / math.factorial(k)) for k in range(1, 8))
-_NAN = tl.constexpr(float("nan"))
 _GONE = tl.constexpr(-(2**63))  # a state that is not a number
 
 
@@ -196,7 +195,7 @@ def advance(
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
-    b = tl.where(Y == _GONE, _NAN, b)
+    b = tl.where(Y == _GONE, float("nan"), b)
     now = real(Y, UNIT, DOUBLE)
     far = tl.zeros([B], tl.int32)
 
@@ -243,7 +242,7 @@ def retreat(
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
-    b = tl.where(Y == _GONE, _NAN, b)
+    b = tl.where(Y == _GONE, float("nan"), b)
     now = real(Y, UNIT, DOUBLE)
     far = tl.zeros([B], tl.int32)
 

@@ -1,0 +1,134 @@
+"""A card that is not there: tensors that say they are on "cuda", and refuse to meet those of the CPU.
+
+Their numbers lie on the CPU, where Triton's interpreter works on them. So all that surrounds the kernels runs as it
+does on a GPU, and a tensor made on the wrong device, which the CPU would forgive, is an error.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from unicornn import UnICORNN, functional
+from unicornn.ops import gpu, library
+
+CARD = torch.device("cuda", 0)
+OPS = {library.forward: library._forward, library.inverse: library._inverse}
+LEAVE = (torch.Tensor.tolist, torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__)
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a real one")
+
+
+class OnCard(torch.Tensor):
+    device = property(lambda self: CARD)
+    is_cuda = property(lambda self: True)
+    is_cpu = property(lambda self: False)
+
+
+def on_card(value):
+    return tree_map(lambda t: t.as_subclass(OnCard) if isinstance(t, torch.Tensor) else t, value)
+
+
+def off_card(value):
+    return tree_map(lambda t: t.as_subclass(torch.Tensor) if isinstance(t, OnCard) else t, value)
+
+
+class Card(TorchFunctionMode):
+    """What is made of tensors of the card, or for it, is on the card; nothing is made of both."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in OPS:
+            with self:
+                return OPS[func](*args, **kwargs)
+        if getattr(func, "__name__", "") == "__get__":
+            return func(*args, **kwargs)
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        here = [t for t in tensors if isinstance(t, OnCard)]
+        copies = func in (torch.Tensor.cpu, torch.Tensor.to, torch.Tensor.copy_)
+        if here and not copies and len(here) < len(tensors):
+            strangers = [t for t in tensors if not isinstance(t, OnCard) and t.dim() > 0]
+            assert not strangers, f"{func}: tensors on the card and on the CPU"
+        asked = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.device)]
+        plain = [torch.device("cpu") if isinstance(a, torch.device) else a for a in args]
+        if "device" in kwargs:
+            asked += [torch.device(kwargs.pop("device") or "cpu")]
+        result = off_card(func)(*off_card(plain), **off_card(kwargs))
+        stays = here and func is not torch.Tensor.cpu and func not in LEAVE and not (asked and asked[-1].type == "cpu")
+        goes = asked and asked[-1].type == "cuda"
+        if func is torch.Tensor.copy_:
+            return args[0]
+        return on_card(result) if stays or goes else result
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Kernels find all their tensors on the card; the interpreter then gets them as they are."""
+    seen, launch = [], gpu.Recurrence._launch
+
+    def checked(self, name, K, active, *args, **options):
+        tensors = [t for t in (*args[:-1], *args[-1], active, *self.constants, self.bad) if t is not None]
+        assert all(isinstance(t, OnCard) and t.is_contiguous() for t in tensors)
+        seen.append(name)
+        bare = SimpleNamespace(**off_card(vars(self)))
+        with torch._C.DisableTorchFunction():
+            launch(bare, name, K, off_card(active), *off_card(args), **options)
+
+    monkeypatch.setattr(gpu.Recurrence, "_launch", checked)
+    monkeypatch.setattr(gpu.Recurrence, "LONGEST", 7)
+    card = SimpleNamespace(warp_size=32, multi_processor_count=108)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("output", "lengths", "dtype"),
+    [
+        ("all", None, torch.float32),
+        ("all", [10, 3, 9], torch.bfloat16),
+        ("last", [10, 3, 9], torch.float32),
+        ("steps", [10, 3, 9], torch.float32),
+    ],
+)
+def test_all_is_done_on_the_device(output, lengths, dtype, launches):
+    torch.manual_seed(0)
+    layer = UnICORNN(2, 4, 3, dtype=dtype)
+    u = torch.randn(10, 3, 2, dtype=dtype)
+    mask = (torch.rand(3, 3, 4) > 0.3).to(dtype)
+    steps = torch.tensor([[0, 2, 8], [9, 1, 2]]) if output == "steps" else None
+    chosen = output if steps is None else steps
+    weights = [list(p) for p in (layer.w, layer.V, layer.b, layer.c)]
+    Lambda = [None, None, torch.randn(4, 2, dtype=dtype)]
+    with torch.no_grad():
+        start = functional.unicornn(u, *weights, Lambda, mask=mask)[1].detach()
+        plain = functional.unicornn(u, *weights, Lambda, mask=mask, state=start, lengths=lengths, output=chosen)
+        problem = on_card([u, weights, Lambda, mask, chosen])
+        with Card():
+            u, weights, Lambda, mask, chosen = problem
+            state = start.map(lambda t: t.as_subclass(OnCard))
+            options = {"mask": mask, "lengths": lengths}
+            ours, final = functional.unicornn(u, *weights, Lambda, state=state, output=chosen, **options)
+            back = functional.inverse(u, final, *weights, Lambda, **options)
+            p = functional._problem(u, *weights, Lambda, 0.1, 1.0, mask, lengths, "auto")
+            every, which = functional.wanted(chosen, p.u)
+            gradients = {}
+            for keep in ("invert", "store"):
+                grid, rest = off_card(state.grid), off_card(state.rest)
+                y, pair, end, kept, marks = library._forward(
+                    p.u, functional._start(state, p), on_card(grid), rest if rest is None else on_card(rest),
+                    *p.weights, p.mask, p.lengths, which, every, keep, "triton",
+                )  # fmt: skip
+                gradients[keep] = library._backward(
+                    torch.ones_like(y), torch.ones_like(pair), p.u, end, kept, marks, *p.weights, p.mask, p.lengths,
+                    which, every, True, "triton",
+                )  # fmt: skip
+    results = tree_leaves([ours, final.y, final.z, final.grid, back.grid, gradients])
+    assert all(isinstance(t, OnCard) for t in results)
+    assert set(launches) == {"advance", "retreat"}
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0.05, "atol": 0.02}
+    torch.testing.assert_close(off_card(ours), plain[0], **tolerance)
+    assert torch.equal(off_card(back.grid), start.grid)
+    for a, b in zip(tree_leaves(gradients["invert"]), tree_leaves(gradients["store"]), strict=True):
+        assert torch.equal(off_card(a), off_card(b))

@@ -1,0 +1,43 @@
+"""Launches every kernel as gpu.Recurrence does, up to the point where a card would be needed. Run by test_gpu_code."""
+
+from types import SimpleNamespace
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+from unicornn.ops import gpu, gpu_kernels
+
+
+class WarmUp:
+    """A kernel that is bound to its arguments and compiled, but not run."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        return lambda *args, **options: made.append(self.kernel.warmup(*args, grid=grid, **options))
+
+
+made = []
+nobody = SimpleNamespace(  # a driver without a card
+    get_current_device=lambda: 0,
+    get_current_stream=lambda device: 0,
+    get_current_target=lambda: GPUTarget("cuda", 90, 32),
+    get_active_torch_device=lambda: torch.device("cuda"),
+)
+driver.set_active(nobody)
+gpu._kernels = lambda: SimpleNamespace(advance=WarmUp(gpu_kernels.advance), retreat=WarmUp(gpu_kernels.retreat))
+for io, full, K, b, m in ((torch.float32, torch.float32, 1, 1, 1), (torch.float64, torch.float64, 16, 4, 16)):
+    w, a = torch.rand(m, dtype=full), torch.rand(m, dtype=torch.float64)
+    layer = gpu.Recurrence(w, w, a, 1.0, torch.zeros(2, b, m, dtype=torch.int64))
+    x, y, g = (torch.zeros(n, b, m, dtype=io) for n in (K, K + 1, K))
+    ends = gpu.Recurrence.running(torch.full((b,), K), b, 0, K)
+    for active in (None, ends, ends):  # twice: what a kernel was compiled with must not seem to have changed
+        layer.advance(x, y[1:], active)
+        layer.retreat(x, y, g, active)
+        layer.start_adjoint(torch.zeros(b, m), torch.zeros(b, m))
+        layer.adjoint(x, y, g, g, active)
+        layer.replay_adjoint(x, y, g, g, active)
+assert all(kernel.asm["cubin"] for kernel in made)
+print(len(made), "launches")
