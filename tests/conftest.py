@@ -1,6 +1,7 @@
 """Fixtures for all tests: uninitialised memory is NaN, every test starts from the same seed.
 
-Without a GPU, Triton's kernels are run by its interpreter, which has to be asked for before triton is imported.
+Without a GPU, Triton's kernels are run by its interpreter, which has to be asked for before triton is imported; or,
+with UNICORNN_TRITON=compiled in the environment, their compiled code by this CPU.
 """
 
 import os
@@ -11,8 +12,15 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.problems import COMPILED
+
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
+    if COMPILED:
+        from tests.ops import on_host
+        from unicornn.ops import gpu
+
+        gpu._kernels = lambda: on_host.kernels
+    os.environ["TRITON_INTERPRET"] = "1"  # from here on: "triton" takes tensors on the CPU
 
 settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=300)
@@ -22,7 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 @pytest.fixture(autouse=True, scope="session")
 def _quick_interpreter() -> None:
     """The interpreter replaces triton.language anew for every function that a kernel calls; once a kernel will do."""
-    if os.environ.get("TRITON_INTERPRET") == "1":
+    if not COMPILED:
         from triton.runtime.interpreter import InterpretedFunction
 
         thorough = InterpretedFunction.__call__

@@ -1,5 +1,6 @@
 """Random problems for the tests: all that a stack can be asked to do."""
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +93,10 @@ class Problem:
 PARAMETERS = ("N", "batch", "d", "m", "L", "S", "alpha", "dt", "dropout", "lengths", "seed")
 
 GPU = "cuda" if torch.cuda.is_available() else "cpu"
-"""Where the Triton kernels run in tests: without a GPU, on the CPU in Triton's interpreter."""
+"""Where the Triton kernels run in tests."""
+
+COMPILED = GPU == "cuda" or os.environ.get("UNICORNN_TRITON") == "compiled"
+"""Whether what Triton's compiler made of them runs (on this CPU: see ops/on_host.py), or the slow interpreter."""
 
 # Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {

@@ -17,12 +17,13 @@ chain of about 210 cycles and 90 to 120 instructions, of which a scheduler issue
 busy. AMD's 512 per lane give three waves, and the same argument."""
 
 
-def run(path, *command):
+def run(path, *command, **environment):
     """A module, with Triton's compiler instead of its interpreter, and without what it compiled before."""
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(path)}
+    inherited = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    environment = inherited | environment | {"TRITON_CACHE_DIR": str(path)}
     command = [sys.executable, "-m", *command]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -60,6 +61,16 @@ def test_float32_kernels_use_no_float64_in_their_loop(ragged):
 def test_no_kernel_has_atomics(ragged):
     for k in ragged:
         assert not [i for i in k["instructions"] if i.startswith(("ATOM", "RED", "global_atomic", "buffer_atomic"))], k
+
+
+def test_the_compiled_kernels_pass_the_tests_of_all_kernels(tmp_path):
+    """The ladder and the properties again, with what Triton's compiler makes of the kernels instead of its interpreter;
+    and over long sequences."""
+    files = [f"tests/{name}.py" for name in ("ops/test_ladder", "test_exact", "ops/test_gpu")]
+    which = "triton or half_precision or autocast or cpu_kernels or nan_is or beyond or gradcheck"
+    out = run(tmp_path, "pytest", *files, "-k", which, "-q", UNICORNN_TRITON="compiled")
+    assert " passed" in out
+    assert "skipped" not in out
 
 
 def test_launches_bind_and_compile(tmp_path):

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 import torch
 
-from tests.problems import CASES, GPU, Problem, relative
+from tests.problems import CASES, COMPILED, GPU, Problem, relative
 from unicornn import UnICORNN, functional
 from unicornn.ops import adjoint, cpu, gpu, library, reference
 from unicornn.ops.stack import Stack, Weights, kept_length
@@ -95,10 +95,14 @@ def test_invert_equals_store_bit_for_bit(case, rung, dtype):
         assert torch.equal(a, b), name
 
 
+@pytest.mark.parametrize("backend", ["cpu", "triton"])
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 12.5])
-def test_float32_kernels_within_1e_5_at_N_1000(alpha):
+def test_float32_kernels_within_1e_5_at_N_1000(alpha, backend):
+    if backend == "triton" and not COMPILED:
+        pytest.skip("too long for Triton's interpreter; the compiled kernels run this")
     torch.use_deterministic_algorithms(False)  # the reference allocates for each step, and NaN takes time
-    layer = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, residual=2)
+    device = GPU if backend == "triton" else "cpu"
+    layer = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, residual=2, backend=backend, device=device)
     twin = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, residual=2, backend="reference", dtype=torch.float64)
     twin.load_state_dict(layer.state_dict())
     u = torch.randn(1000, 2, 3, requires_grad=True)
@@ -106,8 +110,8 @@ def test_float32_kernels_within_1e_5_at_N_1000(alpha):
     weights = torch.randn(1000, 2, 24)
     results = []
     for net, x in ((layer, u), (twin, v)):
-        output, (y, z) = net(x)
-        loss = (output * weights).sum() + y.sum() + z.sum()
+        output, (y, z) = net(x.to(net.w[0].device))
+        loss = (output * weights.to(output.device)).sum() + y.sum() + z.sum()
         results.append([output, y, z, *torch.autograd.grad(loss, [x, *net.parameters()])])
     for ours, exact in zip(*results, strict=True):
         assert relative(ours.detach(), exact.detach()) < 1e-5
