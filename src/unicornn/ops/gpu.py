@@ -39,7 +39,7 @@ def check_steps(dt: tuple[float, ...], alpha: float) -> None:
 
 
 def launch_shape(E: int, device: torch.device) -> tuple[int, int]:
-    """Elements and warps of a program: one warp while that gives each multiprocessor work, then four.
+    """Elements and warps of a program: one warp until each multiprocessor has eight of them, then four.
 
     A thread has one element: the time loop is a chain of dependent operations, which only other warps can hide.
     """
@@ -66,7 +66,7 @@ class Recurrence:
         self.constants = w.contiguous(), b.contiguous(), a.contiguous(), alpha * a
         block, warps = launch_shape(self.E, w.device)
         unit = UNIT[w.dtype]
-        self.grid = (-(-self.E // block),)
+        self.programs = (-(-self.E // block),)
         self.options: dict[str, Any] = {
             "B": block, "UNIT": unit, "EDGE": round(RANGE / unit) >> 32, "DOUBLE": w.dtype == torch.float64,
             "num_warps": warps, "enable_fp_fusion": False,
@@ -107,7 +107,7 @@ class Recurrence:
         ends = self.bad if active is None else active
         options = self.options | options | {"RAGGED": active is not None}
         with torch.cuda.device_of(self.S):  # its current stream is where triton launches
-            kernel[self.grid](*tensors, *self.constants, ends, self.bad, *tail, K, self.E, self.m, **options)
+            kernel[self.programs](*tensors, *self.constants, ends, self.bad, *tail, K, self.E, self.m, **options)
 
     def advance(self, x: Tensor, y: Tensor, active: Tensor | None) -> None:
         self._launch("advance", len(x), active, x, y, self.S, ())

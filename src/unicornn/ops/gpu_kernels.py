@@ -163,7 +163,7 @@ def seen(far, Y, Z, EDGE: tl.constexpr):
 @triton.jit
 def show(y, now, b, run, ok, RAGGED: tl.constexpr):
     """Stores y: NaN where the state is not a number, zero in the padding."""
-    now = tl.fma(b, 0.0, now)
+    now = tl.where(b == b, now, b)
     if RAGGED:
         now = tl.where(run, now, 0.0)
     tl.store(y, now.to(y.dtype.element_ty), ok)
