@@ -12,9 +12,10 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.problems import GPU, relative
+from tests.ops.test_library import arguments
+from tests.problems import GPU, Problem, relative
 from unicornn import UnICORNN
-from unicornn.ops import gpu, gpu_kernels
+from unicornn.ops import gpu, gpu_kernels, library
 from unicornn.state import RANGE, UNIT
 
 UNITS = UNIT[torch.float32]
@@ -207,6 +208,12 @@ def test_gradcheck():
         return output, state.y, state.z
 
     assert torch.autograd.gradcheck(run, (u, y, z, *layer.parameters()), atol=1e-6, fast_mode=True)
+
+
+def test_opcheck():
+    p = Problem(N=2, L=1, batch=3, lengths=[2, 1, 2], dropout=True, dtype=torch.float32).to(GPU)
+    for keep in ("invert", "store"):
+        torch.library.opcheck(library.forward, arguments(p, keep, backend="triton"))
 
 
 def test_both_directions_and_compile():

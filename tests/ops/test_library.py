@@ -16,8 +16,8 @@ def arguments(p, keep, every=True, backend="cpu"):
     p = p.requiring_grad()
     start = leaf(torch.stack([p.y, p.z]))
     grid, rest = to_grid(start)
-    lengths = None if p.lengths is None else torch.tensor(p.lengths)
-    steps = None if every else torch.tensor([[0, 1, 0]])
+    lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
+    steps = None if every else torch.tensor([[0, 1, 0]], device=p.u.device)
     a = functional.time_steps(p.c, p.dt, torch.float64)
     weights = leaf(torch.stack(p.w)), p.V, leaf(torch.stack(p.b)), leaf(a)
     Lambda = [Λ for Λ in p.Lambda if Λ is not None]
