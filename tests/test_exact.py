@@ -19,10 +19,10 @@ both_backends = pytest.mark.parametrize("backend", ["cpu", "triton"])
 def problems(draw, backend, longest=1300):
     """A layer in training mode, its input, an initial state and lengths. Small for the interpreter of Triton."""
     slow = backend == "triton" and not COMPILED
-    device, longest = GPU if backend == "triton" else "cpu", 6 if slow else longest
+    device, longest = GPU if backend == "triton" else "cpu", 4 if slow else longest
     L = draw(st.integers(1, 3 if slow else 5))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
-    d, m, batch = draw(sizes), draw(st.integers(1, 40)), draw(sizes)
+    d, m, batch = draw(sizes), draw(st.integers(1, 14 if slow else 40)), draw(sizes)
     N = draw(st.integers(1, longest))
     torch.manual_seed(draw(st.integers(0, 2**32)))
     layer = UnICORNN(
