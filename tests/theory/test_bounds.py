@@ -1,0 +1,83 @@
+"""eq:hsbd and eq:gbd on random networks, where the proofs reach; and how much room they leave."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unicornn import UnICORNN, theory
+from unicornn.theory.bounds import steps_proven
+
+
+@given(st.floats(0.01, 50), st.floats(1e-5, 0.9))
+def test_where_the_proofs_hold(rate, dt):
+    n = steps_proven(rate, dt)
+    r = rate * dt
+
+    def holds(n):
+        return n * math.log1p(r) <= math.log1p(2 * n * r)
+
+    assert n >= 1
+    assert holds(n)
+    assert not holds(n + 1)
+    assert n * r > 1.2  # e^x ≤ 1 + 2x up to x = 1.256, and (1 + r)ⁿ ≤ e^(nr)
+
+
+@given(st.data())
+def test_states_and_gradients_are_within_their_bounds(data):
+    L, alpha = data.draw(st.integers(1, 3)), data.draw(st.floats(0.05, 3))
+    dt = data.draw(st.floats(1e-4, 0.05))
+    torch.manual_seed(data.draw(st.integers(0, 2**32)))
+    layer = UnICORNN(2, 5, L, dt=dt, alpha=alpha, dtype=torch.float64)
+    for w in layer.w:
+        torch.nn.init.uniform_(w, -2, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        N = min(theory.bounds(layer, 1).steps, 300)
+    target = torch.randn(N, 1, 5, dtype=torch.float64)
+    limits = theory.bounds(layer, N, float(target.abs().max()))
+    assert limits.proven
+    u = torch.randn(N, 1, 2, dtype=torch.float64) * data.draw(st.sampled_from([0.1, 1.0, 10.0]))
+    # eq:hsbd is of the hidden states, of which the input is none: it enters eq:p11 as y⁰, so keep it within
+    u = u.clamp(-float(limits.y[0]), float(limits.y[0]))
+    for orbit in theory.orbits(layer, u):
+        assert bool((orbit.y[1:].abs().amax((1, 2)) <= limits.y).all())
+        assert bool((orbit.z[1:].abs().amax((1, 2)) <= limits.z).all())
+    output, _ = layer(u)
+    loss = (output - target).square().sum() / 2 / N
+    largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
+    assert largest <= limits.gradient
+
+
+def test_constants_are_the_papers():
+    layer = UnICORNN(2, 3, 2, dt=0.01, alpha=0.5, dtype=torch.float64)
+    torch.nn.init.constant_(layer.w[1], -3.0)
+    torch.nn.init.constant_(layer.V[0], 1.0)  # ‖V¹‖_∞ = 2
+    torch.nn.init.constant_(layer.V[1], 0.1)  # below 1, hence 1
+    limits = theory.bounds(layer, 10, target=0.25)
+    assert limits.beta == 2.0
+    assert limits.gamma == 3.5 + 3.5**2 / 2
+    assert limits.V == 2.0
+    assert pytest.approx(0.1) == limits.T
+    assert pytest.approx(math.sqrt(4 * 1.4)) == limits.F
+    assert limits.Delta == pytest.approx(2 + math.sqrt(2 * 1.4) + 2.5 * math.sqrt(4 * 1.4))
+    expected = (1 - 0.01**2) / 0.99 * 0.1 * (1 + 2 * limits.gamma * 0.1) * 2 * (0.25 + limits.F) * limits.Delta
+    assert limits.gradient == pytest.approx(expected)
+
+
+def test_outside_the_proofs_is_told():
+    layer = UnICORNN(2, 3, dt=0.1)
+    with pytest.warns(RuntimeWarning, match=r"the proofs reach \d+ steps with this layer"):
+        assert not theory.bounds(layer, 1000).proven
+    for arguments, message in (
+        ({"alpha": 0.0}, "expected alpha > 0"),
+        ({"dt": 1.5}, "expected dt < 1"),
+        ({"residual": 2}, "without residual connections"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            theory.bounds(UnICORNN(2, 3, 3, **arguments), 5)
+    with pytest.raises(ValueError, match="N: expected a whole number >= 1"):
+        theory.bounds(layer, 0)
