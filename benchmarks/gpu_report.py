@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.pages import fill
 from unicornn.ops import gpu
 from unicornn.ops.stack import chunk_length
 
@@ -162,15 +162,6 @@ def prediction_table(codes: list[dict[str, Any]]) -> list[str]:
                 f"{theirs / store:.0f} | {shown} ns |"
             )
     return lines
-
-
-def fill(text: str, tables: dict[str, list[str]]) -> str:
-    for name, lines in tables.items():
-        block = "\n".join([f"<!-- {name} -->", *lines, f"<!-- /{name} -->"])
-        text, count = re.subn(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _, b=block: b, text, flags=re.S)  # type: ignore[misc]
-        if count != 1:
-            raise ValueError(f"docs/gpu.md: expected one block <!-- {name} --> … <!-- /{name} -->, found {count}")
-    return text
 
 
 def main() -> None:

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from unicornn import checks
-from unicornn.state import State
+from unicornn.theory.profile import tensors_of
 
 
 class Lyapunov(NamedTuple):
@@ -68,20 +67,16 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
     return Lyapunov(float(running[-1].mean()), running)
 
 
-def _tensors(state: Any) -> list[Tensor]:
-    return pytree.tree_leaves(tuple(state) if isinstance(state, State) else state)
-
-
 def _distance(state: Any, b: int) -> Tensor:
     """Between the states of the two runs, per sequence: (b,)."""
-    squares = [(t[..., b:, :] - t[..., :b, :]).square().sum(-1) for t in _tensors(state)]
+    squares = [(t[..., b:, :] - t[..., :b, :]).square().sum(-1) for t in tensors_of(state)]
     return torch.stack([s.sum(0) if s.dim() > 1 else s for s in squares]).sum(0).sqrt()
 
 
 def _pulled_back(state: Any, b: int, size: float) -> Any:
     """The second state brought to ``size`` from the first, in the direction in which it lies."""
     distance, tensors = _distance(state, b), []
-    for t in _tensors(state):
+    for t in tensors_of(state):
         mine, other = t[..., :b, :], t[..., b:, :]
         tensors.append(torch.cat([mine, mine + (other - mine) * (size / distance)[:, None]], -2))
     return tensors[0] if isinstance(state, Tensor) else tuple(tensors)

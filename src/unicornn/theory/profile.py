@@ -13,9 +13,9 @@ from unicornn import checks
 from unicornn.state import State
 
 
-def _leaves(state: Any) -> list[Tensor]:
-    """The tensors of a recurrent state that carry a gradient: h, (h, c), (y, z)."""
-    return pytree.tree_leaves(tuple(state) if isinstance(state, State) else state)
+def tensors_of(state: Any) -> list[Tensor]:
+    """The tensors that a recurrent state consists of: h, (h, c), (y, z)."""
+    return pytree.treetensors_of(tuple(state) if isinstance(state, State) else state)
 
 
 def _half_square(output: Tensor) -> Tensor:
@@ -76,13 +76,13 @@ def _profile(module: nn.Module, u: Tensor, loss: Callable[[Tensor], Tensor], chu
     down: list[Tensor] = []
     for n, state in reversed(list(zip(cuts, states, strict=True))):
         part = u[n : n + chunk].clone().requires_grad_()
-        leaves = [t.detach().clone().requires_grad_() for t in ([] if state is None else _leaves(state))]
+        leaves = [t.detach().clone().requires_grad_() for t in ([] if state is None else tensors_of(state))]
         given = leaves[0] if isinstance(state, Tensor) else (tuple(leaves) or None)
         last, after = run(part, given)
         if n == cuts[-1]:
             gradients = torch.autograd.grad(loss(last), [part, *leaves])
         else:
-            gradients = torch.autograd.grad(_leaves(after), [part, *leaves], down)
+            gradients = torch.autograd.grad(tensors_of(after), [part, *leaves], down)
         result[n : n + chunk] = gradients[0].double().flatten(1).norm(dim=1).cpu()
         down = list(gradients[1:])
     return result

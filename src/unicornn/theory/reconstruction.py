@@ -95,7 +95,7 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
     for letter, at in (("w", 2), ("b", 3), ("V", 5), ("Lambda", 6)):
         first = layer.residual if letter == "Lambda" else 0
         for l, (g, right) in enumerate(zip(found["invert"][at], found["store"][at], strict=True), start=first):
-            gradients[f"{letter}.{l}"] = float((g - right).norm() / right.norm())
+            gradients[f"{letter}.{l}"] = float((g - right).norm() / right.norm()) if right.any() else 0.0
     size = torch.stack([orbit.y.abs().max() for orbit in orbits(layer, u, (start[0], start[1]))])
     lost = [(recovered - start).abs().amax((0, 2, 3)) for recovered in (stacks["invert"].state, exact)]
     return Reconstruction(size, lost[0], lost[1], gradients)

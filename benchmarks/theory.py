@@ -1,0 +1,314 @@
+"""The figures and numbers of docs/theory.md: the paper's propositions, measured. Some minutes.
+
+python -m benchmarks.theory             # results/theory.json, docs/figures/theory/*.png, the tables of docs/theory.md
+python -m benchmarks.theory --quick --out DIR    # small sizes, to see that it runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+import unicornn
+from benchmarks.pages import fill
+from unicornn import UnICORNN, theory
+from unicornn.theory import figures
+
+STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))
+
+
+def network(L: int, S: int, dt: float, m: int = 3) -> UnICORNN:
+    """The same for every Δt, with weights of order one."""
+    torch.manual_seed(0)
+    layer = UnICORNN(2, m, L, dt=dt, residual=S, dtype=torch.float64)
+    for matrix in (*layer.V, *(Λ for Λ in layer.Lambda if Λ is not None)):
+        nn.init.uniform_(matrix, -1, 1)
+    return layer
+
+
+def start(L: int, m: int = 3) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    y, z = torch.randn(2, L, 1, m, generator=generator, dtype=torch.float64)
+    return y, z
+
+
+def signal(t: Tensor) -> Tensor:
+    """(N, 1, 2)."""
+    return torch.stack([torch.sin(3 * t + 1), torch.cos(2 * t)], -1)[:, None].double()
+
+
+def order(f: Callable[..., Tensor], L: int, S: int, regime: str, dts: tuple[float, ...]) -> float:
+    """The power of Δt in f at k = 0.3 n: with t_n = 1 kept ("time"), or n = 12 kept ("steps")."""
+    sizes = []
+    for dt in dts:
+        n = round(1 / dt) if regime == "time" else 12
+        t = dt * torch.arange(1, n + 1) if regime == "time" else torch.full((n,), 0.4)
+        sizes.append(float(f(network(L, S, dt), signal(t), 0.7, start(L))[int(0.3 * n)].norm()))
+    x, y = torch.tensor([dts, sizes], dtype=torch.float64).log()
+    x = x - x.mean()
+    return float((x * y).sum() / (x * x).sum())
+
+
+def orders(dts: tuple[float, ...]) -> list[dict[str, Any]]:
+    def error(*arguments: Any) -> Tensor:
+        return theory.representation(*arguments, since_k=True) - theory.one_way(*arguments)
+
+    rows = []
+    for L, S in STACKS:
+        rows.append(
+            {
+                "L": L,
+                "S": S,
+                "paper": theory.papers_exponent(L, S),
+                "layers on the shortest way": theory.layers_on_the_shortest_way(L, S),
+                "one way, given time": order(theory.one_way, L, S, "time", dts),
+                "all ways, given time": order(theory.contributions, L, S, "time", dts),
+                "all ways, given steps": order(theory.contributions, L, S, "steps", dts),
+                "error of the formula, given time": order(error, L, S, "time", dts),
+                "error of the formula, given steps": order(error, L, S, "steps", dts),
+            }
+        )
+    return rows
+
+
+def slack(networks: int) -> dict[str, dict[str, float]]:
+    """How many times the bounds are what they bound, over random networks where the proofs hold."""
+    ratios: dict[str, list[float]] = {"y": [], "z": [], "gradient": []}
+    for seed in range(networks):
+        torch.manual_seed(seed)
+        dt, alpha = 10 ** float(torch.empty(1).uniform_(-4, -1.3)), float(torch.empty(1).uniform_(0.1, 3))
+        layer = UnICORNN(2, 5, 1 + seed % 3, dt=dt, alpha=alpha, dtype=torch.float64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            N = min(theory.bounds(layer, 1).steps, 2000)
+        target = torch.randn(N, 1, 5, dtype=torch.float64)
+        limits = theory.bounds(layer, N, float(target.abs().max()))
+        u = torch.randn(N, 1, 2, dtype=torch.float64)
+        run = theory.orbits(layer, u)
+        for letter in "yz":
+            seen = torch.stack([getattr(o, letter)[1:].abs().amax((1, 2)) for o in run]).amax(0)
+            ratios[letter].append(float((getattr(limits, letter) / seen).min()))
+        loss = (layer(u)[0] - target).square().sum() / 2 / N
+        largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
+        ratios["gradient"].append(limits.gradient / largest)
+    return {k: {"least": min(v), "median": sorted(v)[len(v) // 2]} for k, v in ratios.items()}
+
+
+def trained(steps: int, N: int = 200, b: int = 64) -> tuple[UnICORNN, theory.WeightNorms, float]:
+    """A layer that learned to tell digits, eight rows and then noise, its weights' norms, and its training accuracy."""
+    torch.manual_seed(0)
+    images, labels = (torch.as_tensor(t) for t in load_digits(return_X_y=True))
+    x = images.float().view(-1, 8, 8)
+    layer, readout = UnICORNN(8, 32, 3, dt=0.25, alpha=13.0, backward="store"), nn.Linear(32, 10)
+    parameters = [*layer.parameters(), *readout.parameters()]
+    optimiser = torch.optim.Adam(parameters, 1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=steps)
+    norms, correct = theory.WeightNorms(layer), []
+    for step in range(steps):
+        chosen = torch.randint(len(x), (b,))
+        u = torch.cat([x[chosen].transpose(0, 1), 16 * torch.rand(N - 8, b, 8)])
+        logits = readout(layer(u, output="last")[0])
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(logits, labels[chosen]).backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+        schedule.step()
+        correct.append((logits.argmax(1) == labels[chosen]).float().mean().item())
+        if step % 10 == 0:
+            norms(step)
+    last = correct[-20:]
+    return layer, norms, sum(last) / len(last)
+
+
+def rivals() -> dict[str, nn.Module]:
+    torch.manual_seed(0)
+    return {
+        "UnICORNN, 2 layers": UnICORNN(2, 32, 2),
+        "UnICORNN, 5 layers, S=2": UnICORNN(2, 32, 5, residual=2),
+        "LSTM": nn.LSTM(2, 32),
+        "GRU": nn.GRU(2, 32),
+        "RNN": nn.RNN(2, 32),
+    }
+
+
+def driven() -> dict[str, nn.Module]:
+    torch.manual_seed(0)
+    nets: dict[str, nn.Module] = {
+        "UnICORNN": UnICORNN(2, 32, 2),
+        "LSTM": nn.LSTM(2, 32),
+        "LSTM, large weights": nn.LSTM(2, 32),
+    }
+    for p in nets["LSTM, large weights"].parameters():
+        nn.init.normal_(p, std=2.0)
+    return nets
+
+
+def measure(folder: Path, quick: bool) -> dict[str, Any]:
+    """All of it; figures go to the folder."""
+    result: dict[str, Any] = {}
+
+    def say(what: str) -> None:
+        print(what, "…", file=sys.stderr, flush=True)
+
+    def save(name: str, figure: Any) -> None:
+        figure.savefig(folder / f"{name}.png", dpi=110)
+        plt.close(figure)
+
+    N = 2000 if quick else 1_000_000
+    say(f"energy over {N:,} steps")
+    layer, constant = network(1, 0, 0.01, m=4), torch.ones(N, 1, 2, dtype=torch.float64)
+    save("energy", figures.energy_figure(layer, constant, start(1, 4)))
+    (orbit,) = theory.orbits(layer, constant, start(1, 4))
+    H = theory.energy(orbit).sum((1, 2))
+    other = theory.energy(theory.explicit_euler(orbit)).sum((1, 2))
+    result["energy"] = {
+        "steps": N,
+        "spread, first 10,000 steps": float((H[:10_000].max() - H[:10_000].min()) / H[0].abs()),
+        "spread, last 10,000 steps": float((H[-10_000:].max() - H[-10_000:].min()) / H[0].abs()),
+        "growth by explicit Euler": float(other[-1] / other[0]),
+    }
+    say("volume, gradients' energy, bounds")
+    short = signal(torch.linspace(0, 20, 400 if quick else 4000))
+    J = theory.jacobian(network(3, 0, 0.05), short)
+    result["determinant"] = float((torch.linalg.det(J) - 1).abs().max())
+    save("volume", figures.volume_figure(network(1, 0, 0.05), short, start(1)))
+    save("gradient_energy", figures.gradient_energy_figure(network(2, 0, 0.05), short))
+    limited = network(2, 0, 1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        save("bounds", figures.bounds_figure(limited, signal(torch.linspace(0, 1, 400))))
+    result["slack"] = slack(6 if quick else 300)
+    say("contributions")
+    save(
+        "contributions",
+        figures.contributions_figure(network(3, 0, 0.01), signal(torch.linspace(0, 3, 300)), 0.7, start(3)),
+    )
+    result["orders"] = orders((0.05, 0.025) if quick else (2e-3, 1e-3, 5e-4))
+    say("gradient profiles")
+    u = torch.randn(300 if quick else 10_000, 1, 2, generator=torch.Generator().manual_seed(1))
+    save("profile", figures.profile_figure(rivals(), u))
+    profiles = {name: theory.gradient_profile(net, u) for name, net in rivals().items()}
+    result["profile"] = {name: float(p[:100].mean() / p[-100:].mean()) for name, p in profiles.items()}
+    say("Lyapunov exponents")
+    save("lyapunov", figures.lyapunov_figure(driven(), 0.1 * u))
+    result["lyapunov"] = {name: theory.lyapunov_exponent(net, 0.1 * u).exponent for name, net in driven().items()}
+    say("reconstruction in float32")
+    torch.manual_seed(0)
+    worms = UnICORNN(6, 8, 2, dt=3.43e-2, alpha=0.0)
+    for w in worms.w:
+        nn.init.uniform_(w, 0, 3)
+    walk = torch.randn(300 if quick else 18_000, 1, 6, generator=torch.Generator().manual_seed(2)).cumsum(0) * 0.05
+    lengths = [100, 300] if quick else [1000, 2000, 5000, 10_000, 18_000]
+    save("reconstruction", figures.reconstruction_figure(worms, walk, lengths))
+    results = {N: theory.reconstruction_error(worms, walk[:N]) for N in (lengths[0], lengths[-1])}
+    result["reconstruction"] = {
+        str(N): {"size": float(r.size.max()), "plain": float(r.plain.max()), "exact": float(r.exact.max()),
+                 "gradient": max(r.gradients.values())}
+        for N, r in results.items()
+    }  # fmt: skip
+    say("time steps and weights of a trained layer")
+    layer, norms, accuracy = trained(20 if quick else 800)
+    spread = layer.time_steps().detach()
+    result["trained"] = {
+        "accuracy on the last 20 batches": accuracy,
+        "time steps, from and to": [float(spread.min()), float(spread.max())],
+        "weight norms": norms.norms[-1].tolist(),
+    }
+    save("time_steps", figures.time_steps_figure(layer))
+    save("weight_norms", figures.weight_norms_figure(norms))
+    return result
+
+
+def tables(result: dict[str, Any]) -> dict[str, list[str]]:
+    e, s, r, t = (result[k] for k in ("energy", "slack", "reconstruction", "trained"))
+    orders_table = [
+        "| L | S | paper | one way, at a given time | all ways, at a given time | all ways, over given steps | "
+        "error of the formula, over given steps |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in result["orders"]:
+        numbers = [
+            row[k]
+            for k in (
+                "one way, given time",
+                "all ways, given time",
+                "all ways, given steps",
+                "error of the formula, given steps",
+            )
+        ]
+        shown = " | ".join(f"{v:.2f}" for v in numbers)
+        orders_table.append(f"| {row['L']} | {row['S'] or '-'} | {row['paper']} | {shown} |")
+    return {
+        "energy": [
+            f"Over {e['steps']:,} steps with constant input, H moves by {e['spread, first 10,000 steps']:.2%} of its "
+            f"first value in the first 10,000 steps, and by {e['spread, last 10,000 steps']:.2%} in the last 10,000. "
+            f"Explicit Euler ends at {e['growth by explicit Euler']:.1e} times its first value."
+        ],
+        "volume": [f"Largest deviation of a determinant from 1, three layers: {result['determinant']:.0e}."],
+        "slack": ["| bound / what it bounds | least | median |", "|---|---|---|"]
+        + [f"| {k} | {v['least']:.3g} | {v['median']:.3g} |" for k, v in s.items()],
+        "orders": orders_table,
+        "profile": ["| module | gradient at the first 100 steps, relative to the last 100 |", "|---|---|"]
+        + [f"| {k} | {v:.1e} |" for k, v in result["profile"].items()],
+        "lyapunov": ["| module | largest Lyapunov exponent, per step |", "|---|---|"]
+        + [f"| {k} | {v:+.4f} |" for k, v in result["lyapunov"].items()],
+        "reconstruction": [
+            "| N | largest state | error of the recovered start, float32 | exact | worst relative error of gradients |",
+            "|---|---|---|---|---|",
+        ]
+        + [
+            f"| {N} | {v['size']:.1f} | {v['plain']:.1e} | {v['exact']:.0f} | {v['gradient']:.1e} |"
+            for N, v in r.items()
+        ],
+        "trained": [
+            f"Accuracy on the last 20 batches: {t['accuracy on the last 20 batches']:.0%}. Time steps from "
+            f"{t['time steps, from and to'][0]:.3f} to {t['time steps, from and to'][1]:.3f}; ‖w‖∞ of the layers: "
+            + ", ".join(f"{v:.2f}" for v in t["weight norms"])
+            + "."
+        ],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; needs --out")
+    parser.add_argument("--out", type=Path, help="directory for everything (results/, docs/)")
+    options = parser.parse_args()
+    if options.quick and not options.out:
+        parser.error("--quick needs --out DIR")
+    begin = time.perf_counter()
+    folder = options.out or Path("docs/figures/theory")
+    folder.mkdir(parents=True, exist_ok=True)
+    result = measure(folder, options.quick)
+    result["about"] = {
+        "command": "python -m benchmarks.theory" + (" --quick" if options.quick else ""),
+        "seed": "0, 1, 2, 5 where drawn",
+        "protocol": "float64 but for profile, Lyapunov exponents' inputs, reconstruction and training",
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "unicornn": unicornn.__version__},
+        "seconds": round(time.perf_counter() - begin),
+    }
+    path = (options.out or Path("results")) / "theory.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    page = Path("docs/theory.md")
+    text = fill(page.read_text(), tables(result))
+    (options.out / "theory.md" if options.out else page).write_text(text)
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
