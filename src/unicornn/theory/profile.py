@@ -15,7 +15,7 @@ from unicornn.state import State
 
 def tensors_of(state: Any) -> list[Tensor]:
     """The tensors that a recurrent state consists of: h, (h, c), (y, z)."""
-    return pytree.treetensors_of(tuple(state) if isinstance(state, State) else state)
+    return pytree.tree_leaves(tuple(state) if isinstance(state, State) else state)
 
 
 def _half_square(output: Tensor) -> Tensor:
