@@ -18,7 +18,8 @@ class Bounds:
     """The bounds for a layer over N steps from a zero state, and the constants they are made of.
 
     y, z: (N,), what |y_n| and |z_n| of no neuron and layer exceed, n = 1, …, N: eq:hsbd.
-    gradient: what |∂E/∂θ| of no parameter exceeds, for the loss of eq:lf1: eq:gbd.
+    gradient: what |∂E/∂θ| of no parameter exceeds, for the loss of eq:lf1: eq:gbd. The proof (eq:p11, eq:p12) takes the
+    input for a hidden state y⁰ that keeps to the same bound: |u| must not exceed F.
     beta, gamma, V, F, Delta, T: the paper's letters. Delta is the main text's; the supplement (eq:gbddef_SM) has
     √(1 + 2βT) in it where the main text has √(2(1 + 2βT)), but its own proof (eq:p12) arrives at the latter.
     steps: up to which n the proofs hold. They use (1 + βΔt)ⁿ ≤ 1 + 2βnΔt "as Δt ≪ 1" (eq:pf35), and the same with γ
