@@ -6,28 +6,17 @@ Where the measured order is not the paper's, the test says which it is; docs/the
 import pytest
 import torch
 
-from unicornn import UnICORNN, theory
+from benchmarks.theory import network as layer_of
+from benchmarks.theory import signal
+from unicornn import theory
 
 STACKS = [(1, 0), (2, 0), (3, 0), (7, 0), (7, 3), (7, 2), (5, 2)]
-
-
-def layer_of(L, S, dt):
-    """The same network for every Δt, with weights of order one."""
-    torch.manual_seed(0)
-    layer = UnICORNN(2, 3, L, dt=dt, residual=S, dtype=torch.float64)
-    for matrix in (*layer.V, *(Λ for Λ in layer.Lambda if Λ is not None)):
-        torch.nn.init.uniform_(matrix, -1, 1)
-    return layer
 
 
 def state_of(L):
     generator = torch.Generator().manual_seed(5)
     y, z = torch.randn(2, 9, 1, 3, generator=generator, dtype=torch.float64)
     return y[:L], z[:L]
-
-
-def signal(t):
-    return torch.stack([torch.sin(3 * t + 1), torch.cos(2 * t)], -1)[:, None]
 
 
 def order(f, L, S, regime, start="some"):

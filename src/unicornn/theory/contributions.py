@@ -15,10 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unicornn import functional
 from unicornn.layer import UnICORNN
 from unicornn.theory.jacobian import blocks
-from unicornn.theory.orbit import Orbit, orbits, sources
+from unicornn.theory.orbit import Orbit, driven, orbits, sources
 
 
 def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state: Any = None) -> Tensor:
@@ -40,12 +39,7 @@ def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, 
     x = run[0].x.clone().requires_grad_()  # what w¹ y adds to at step k: ∂E/∂w at k alone is ∂E/∂x_k · y_{k-1}
     below: list[Tensor] = []
     for l, (orbit, source) in enumerate(zip(run, sources(layer, input, below), strict=True)):
-        out, _ = functional.unicornn(
-            source if l else x, [orbit.w], [torch.eye(len(orbit.w), dtype=torch.float64)], [torch.zeros_like(orbit.w)],
-            [layer.c[l].detach().double()], dt=layer.dt[l], alpha=layer.alpha,
-            state=(orbit.y[:1], orbit.z[:1]),
-        )  # fmt: skip
-        below.append(out)
+        below.append(driven(layer, l, source if l else x, orbit.y[:1], orbit.z[:1]))
     loss = (below[-1][-1] - target).square().sum() / 2
     (g,) = torch.autograd.grad(loss, x)
     return g * run[0].y[:-1]
@@ -65,6 +59,11 @@ def _up_at_the_end(layer: UnICORNN, run: list[Orbit], target: Tensor | float) ->
     return g[0]
 
 
+def _kick(orbit: Orbit) -> Tensor:
+    """∂⁺z_k/∂w of eq:p42, (n, b, m); ∂⁺y_k/∂w is a times that."""
+    return -orbit.a * orbit.slope * orbit.y[:-1]
+
+
 def one_way(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state: Any = None) -> Tensor:
     """The paper's ∂E_{k,1}^{(n,L)}/∂w¹ of eq:grad2: along the first layer, then up at step n (eq:p43). Exact otherwise.
 
@@ -75,7 +74,7 @@ def one_way(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state:
     δy = _up_at_the_end(layer, run, target)
     δz = torch.zeros_like(δy)
     result = torch.empty_like(first.x)
-    kick = -first.a * first.slope * first.y[:-1]  # ∂⁺z_k/∂w, eq:p42; ∂⁺y_k/∂w is a times that
+    kick = _kick(first)
     for k in range(len(first.x) - 1, -1, -1):
         result[k] = (δz + first.a * δy) * kick[k]
         J = B[k]
@@ -106,8 +105,7 @@ def representation(
     run = orbits(layer, input, state)
     first, n = run[0], len(run[0].x)
     steps = torch.arange(n, 0, -1, dtype=torch.float64)[:, None, None] if since_k else float(n)
-    kick = -first.a * first.slope * first.y[:-1]
-    return steps * first.a * kick * _up_at_the_end(layer, run, target)
+    return steps * first.a * _kick(first) * _up_at_the_end(layer, run, target)
 
 
 def layers_on_the_shortest_way(L: int, S: int = 0) -> int:

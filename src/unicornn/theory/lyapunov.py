@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import checks
-from unicornn.theory.profile import tensors_of
+from unicornn.theory.profile import check_sequence, tensors_of
 
 
 class Lyapunov(NamedTuple):
@@ -41,9 +41,7 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
     """
     checks.positive("size", size)
     checks.whole("period", period, 1)
-    if not isinstance(input, Tensor) or input.dim() != 3:
-        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise ValueError(f"input: expected a tensor of shape (N, b, d), got {got}")
+    check_sequence(input)
     net = copy.deepcopy(module).double().eval()
     if getattr(net, "batch_first", False):
         input = input.transpose(0, 1)

@@ -59,7 +59,7 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
         raise ValueError("layer: expected bidirectional=False, for time has one direction here")
     u, batched = layer._time_first(input)
     state = layer._with_batch(state, batched)
-    w, _, b, c, _ = _letters(layer)
+    w, _, _, c, _ = _letters(layer)
     a = functional.time_steps(c, layer.dt, torch.float64)
     shape = (1, u.shape[1], layer.hidden_size)
     below: list[Tensor] = []
@@ -67,16 +67,21 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
     for l, x in enumerate(sources(layer, input, below)):
         start = [x.new_zeros(shape)] * 2 if state is None else [t[l : l + 1].detach().double() for t in state]
         with torch.no_grad():
-            out, _ = functional.unicornn(
-                x, [w[l]], [torch.eye(len(w[l]), dtype=torch.float64)], [torch.zeros_like(b[l])], [c[l]],
-                dt=layer.dt[l], alpha=layer.alpha, state=(start[0], start[1]),
-            )  # fmt: skip
+            out = driven(layer, l, x, start[0], start[1])
         y = torch.cat([start[0], out])
         kicks = a[l] * (torch.tanh(w[l] * y[:-1] + x) + layer.alpha * y[:-1])
         z = start[1] - torch.cat([torch.zeros_like(start[1]), kicks.cumsum(0)])
         result.append(Orbit(y, z, x, w[l], a[l], layer.alpha))
         below.append(out)
     return result
+
+
+def driven(layer: UnICORNN, l: int, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """What layer l makes of its drive x (N, b, m), from the state y, z (1, b, m): differentiable, (N, b, m)."""
+    w, _, b, c, _ = _letters(layer)
+    direct = torch.eye(layer.hidden_size, dtype=torch.float64)
+    options: dict[str, Any] = {"dt": layer.dt[l], "alpha": layer.alpha, "state": (y, z)}
+    return functional.unicornn(x, [w[l]], [direct], [torch.zeros_like(b[l])], [c[l]], **options)[0]
 
 
 def sources(layer: UnICORNN, input: Tensor, below: list[Tensor]) -> Iterator[Tensor]:

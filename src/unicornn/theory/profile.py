@@ -18,6 +18,12 @@ def tensors_of(state: Any) -> list[Tensor]:
     return pytree.tree_leaves(tuple(state) if isinstance(state, State) else state)
 
 
+def check_sequence(input: Any) -> None:
+    if not isinstance(input, Tensor) or input.dim() != 3:
+        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
+        raise ValueError(f"input: expected a tensor of shape (N, b, d), got {got}")
+
+
 def _half_square(output: Tensor) -> Tensor:
     return output.square().sum() / 2
 
@@ -48,9 +54,7 @@ def gradient_profile(
         (True, True)
     """
     checks.whole("chunk", chunk, 1)
-    if not isinstance(input, Tensor) or input.dim() != 3:
-        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise ValueError(f"input: expected a tensor of shape (N, b, d), got {got}")
+    check_sequence(input)
     first = bool(getattr(module, "batch_first", False))
     u = input.detach().transpose(0, 1) if first else input.detach()
     training = module.training
