@@ -86,4 +86,4 @@ def test_the_page_is_made_from_the_results(tmp_path):
 
 @pytest.mark.slow
 def test_all_variants_compile_without_spills(tmp_path):
-    check(codes(tmp_path, "--warps", "1", "4"), 4)
+    check(codes(tmp_path, "--ragged", "0", "1", "--warps", "1", "4"), 4)
