@@ -13,7 +13,8 @@ help: ## list the targets
 env: $(STAMP) ## make .venv with the pinned packages (PYTHON=... picks the interpreter, 3.11 or newer)
 
 # torch comes first and pinned: left to the resolver it can pull gigabytes of CUDA packages.
-# The build tools are installed too, so that they are pinned like the rest.
+# The build tools are installed too, so that they are pinned like the rest. aeon comes last and alone: it asks for an older
+# numba, of which the reader of .ts files, all that is used of it, makes no use.
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; try make env PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -22,6 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt torch
 	$(PIP) install -c constraints.txt hatchling editables
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(PIP) install -c constraints.txt --no-deps aeon deprecated wrapt
 	@touch $@
 
 demo: $(STAMP) ## noisy digits, a small example

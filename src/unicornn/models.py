@@ -1,0 +1,150 @@
+"""Networks for learning tasks: recurrent layers, and a linear readout of their last output or of all of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.layer import UnICORNN
+
+
+class Network(nn.Module):
+    """Recurrent layers with the layer's contract and a linear readout, drawn as in the authors' code (Kaiming normal).
+
+    Args:
+        rnn: UnICORNN or one of ``unicornn.baselines``, time first.
+        outputs: how many numbers are read off.
+        every_step: read them off at every step instead of each sequence's last.
+
+    Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
+    """
+
+    def __init__(self, rnn: nn.Module, outputs: int, *, every_step: bool = False) -> None:
+        super().__init__()
+        self.rnn = rnn
+        self.every_step = every_step
+        directions = 2 if getattr(rnn, "bidirectional", False) else 1
+        self.readout = nn.Linear(directions * int(rnn.hidden_size), checks.whole("outputs", outputs, 1))  # type: ignore[arg-type]
+        nn.init.kaiming_normal_(self.readout.weight)
+        nn.init.zeros_(self.readout.bias)
+
+    def forward(self, u: Tensor, lengths: Tensor | None = None) -> Tensor:
+        output, _ = self.rnn(u, lengths=lengths, output="all" if self.every_step else "last")
+        return self.readout(output)
+
+
+class Classifier(Network):
+    """Logits of the classes, (b, classes), from the last output.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.models import Classifier
+        >>> Classifier(UnICORNN(3, 16, 2), 5)(torch.randn(100, 4, 3)).shape
+        torch.Size([4, 5])
+    """
+
+
+class Regressor(Network):
+    """One number, (b,), or several, (b, outputs), from the last output.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.models import Regressor
+        >>> Regressor(UnICORNN(3, 16, 2), 1)(torch.randn(100, 4, 3)).shape
+        torch.Size([4])
+    """
+
+    def forward(self, u: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return super().forward(u, lengths).squeeze(-1)
+
+
+class SequenceToSequence(Network):
+    """Numbers (N, b, outputs) at every step.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.models import SequenceToSequence
+        >>> SequenceToSequence(UnICORNN(3, 16, 2), 2)(torch.randn(100, 4, 3)).shape
+        torch.Size([100, 4, 2])
+    """
+
+    def __init__(self, rnn: nn.Module, outputs: int) -> None:
+        super().__init__(rnn, outputs, every_step=True)
+
+
+class TextClassifier(Classifier):
+    """A Classifier over words, (N, b) whole numbers, embedded first; the vectors are trained too.
+
+    Args:
+        vectors: (words, d), the words' initial vectors; word 0 is the padding, whose vector stays.
+        embedding_dropout: the share of the words, drawn anew for every batch, that are left out wherever they occur.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.models import TextClassifier
+        >>> net = TextClassifier(UnICORNN(10, 16), 2, vectors=torch.randn(1000, 10), embedding_dropout=0.65)
+        >>> net(torch.randint(1000, (50, 4)), lengths=torch.tensor([50, 20, 3, 7])).shape
+        torch.Size([4, 2])
+    """
+
+    def __init__(self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0) -> None:
+        super().__init__(rnn, outputs)
+        self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
+        self.dropout = nn.Dropout(embedding_dropout)
+
+    def forward(self, u: Tensor, lengths: Tensor | None = None) -> Tensor:
+        words = self.dropout(torch.ones(self.embedding.num_embeddings, 1, device=u.device))
+        return super().forward(self.embedding(u) * words[u], lengths)
+
+
+def layers(name: str) -> type[nn.Module]:
+    """The class of recurrent layers with this name: "unicornn" or one of ``unicornn.baselines.MODELS``."""
+    from unicornn.baselines import MODELS
+
+    known: dict[str, type[nn.Module]] = {"unicornn": UnICORNN, **MODELS}
+    return known[checks.choice("model", name, ("unicornn", *MODELS))]
+
+
+def layer_options(name: str) -> dict[str, Any]:
+    """The settings of a model and their defaults: what its constructor takes beyond the sizes and the form of input."""
+    outside = ("self", "input_size", "batch_first", "bidirectional", "device", "dtype")
+    signature = inspect.signature(layers(name).__init__)
+    named = [p for p in signature.parameters.values() if p.name not in outside and p.kind is not p.VAR_KEYWORD]
+    return {"dropout": 0.0} | {p.name: None if p.default is p.empty else p.default for p in named}
+
+
+def build(
+    kind: str,
+    model: str,
+    d: int,
+    outputs: int,
+    options: Mapping[str, Any],
+    *,
+    vectors: Tensor | None = None,
+    embedding_dropout: float = 0.0,
+) -> Network:
+    """The network of a task: its kind, the recurrent model by name, its sizes and the layer's options."""
+    rnn = layers(model)(d, **options)
+    if vectors is not None:
+        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout)
+    return {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}[kind](rnn, outputs)
+
+
+def count(network: Network) -> int:
+    """The number of trained parameters as the paper's tables have it: without word vectors, and where a constraint ties
+    some (orthogonal matrices), only the free ones."""
+    trained = [p.numel() for p in network.rnn.parameters() if p.requires_grad]
+    free = getattr(network.rnn, "free_parameters", lambda: sum(trained))
+    return int(free()) + sum(p.numel() for p in network.readout.parameters())
+
+
+__all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "build", "count"]
