@@ -26,8 +26,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt --no-deps aeon deprecated wrapt
 	@touch $@
 
-demo: $(STAMP) ## noisy digits, a small example
-	$(PY) examples/digits_noise.py
+demo: $(STAMP) ## noisy digits: the layer beside an LSTM, 75 seconds each, and a report
+	rm -rf runs/demo
+	$(VENV)/bin/unicornn train digits-noise --budget 75s --out runs/demo/unicornn
+	$(VENV)/bin/unicornn train digits-noise --budget 75s --out runs/demo/lstm --model lstm
+	$(VENV)/bin/unicornn report runs/demo --out runs/demo/report.html
 
 test: $(STAMP) ## the quick tests
 	$(PY) -m pytest

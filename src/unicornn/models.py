@@ -29,7 +29,8 @@ class Network(nn.Module):
         self.rnn = rnn
         self.every_step = every_step
         directions = 2 if getattr(rnn, "bidirectional", False) else 1
-        self.readout = nn.Linear(directions * int(rnn.hidden_size), checks.whole("outputs", outputs, 1))  # type: ignore[arg-type]
+        width = int(getattr(rnn, "output_size", directions * int(rnn.hidden_size)))  # type: ignore[arg-type]
+        self.readout = nn.Linear(width, checks.whole("outputs", outputs, 1))
         nn.init.kaiming_normal_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)
 

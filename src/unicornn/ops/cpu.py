@@ -26,7 +26,7 @@ SHARE = 1024
 """Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""
 
 _lock = threading.Lock()  # Numba's fall-back thread pool must not be entered by two threads at once.
-_compiled: set[tuple[str, torch.dtype]] = set()
+_compiled: set[tuple[Any, torch.dtype]] = set()
 _patience = 1.0  # seconds after which a compilation is announced
 
 
@@ -46,9 +46,9 @@ def _announce() -> None:
     )
 
 
-def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
-    kernel = getattr(_kernels(), name)
-    if (name, dtype) in _compiled:
+def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
+    """Calls a kernel; if it has to be compiled for this dtype, and that takes long, says so."""
+    if (kernel, dtype) in _compiled:
         return kernel(*args) or 0
     timer = threading.Timer(_patience, _announce)
     timer.daemon = True
@@ -57,20 +57,31 @@ def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
         return kernel(*args) or 0
     finally:
         timer.cancel()
-        _compiled.add((name, dtype))
+        _compiled.add((kernel, dtype))
+
+
+def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
+    return call(getattr(_kernels(), name), dtype, *args)
 
 
 def _run(name: str, dtype: torch.dtype, blocks: int, *args: Any) -> int:
+    return threaded(
+        blocks, lambda: _call(f"{name}_blocks", dtype, *args, 0, blocks), lambda _: _call(name, dtype, *args)
+    )
+
+
+def threaded(blocks: int, alone: Callable[[], int], together: Callable[[int], int]) -> int:
+    """``together(threads)`` with as many of Numba's threads as are worth it, or ``alone()``."""
     threads = min(torch.get_num_threads(), blocks * BLOCK // SHARE)
     if threads <= 1:
-        return _call(f"{name}_blocks", dtype, *args, 0, blocks)
+        return alone()
     import numba
 
     with _lock:
         users = numba.get_num_threads()
         numba.set_num_threads(min(threads, users))
         try:
-            return _call(name, dtype, *args)
+            return together(threads)
         finally:
             numba.set_num_threads(users)
 

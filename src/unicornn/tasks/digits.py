@@ -31,20 +31,21 @@ def _splits(u: Tensor, target: Tensor, change: Callable[[Tensor, Tensor, int], T
 
 
 def _digits() -> tuple[Tensor, Tensor]:
-    """Images (n, 8, 8) with pixels in [0, 1], and classes (n,)."""
+    """Images (n, 8, 8) with pixels in 0 ... 16, as scikit-learn gives them, and classes (n,)."""
     from sklearn.datasets import load_digits
 
     images, classes = load_digits(return_X_y=True)
-    return torch.from_numpy(images.reshape(-1, 8, 8) / 16).float(), torch.from_numpy(classes)
+    return torch.from_numpy(images.reshape(-1, 8, 8)).float(), torch.from_numpy(classes)
 
 
 def noise_padded(rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-    """Rows (b, 8, 8), then noise, uniform in [0, 1], up to N: drawn from each image's index and the epoch."""
+    """Rows (b, 8, 8), then noise, uniform in [0, 16], up to N: drawn from each image's index and the epoch."""
     u = torch.empty(len(rows), N, rows.shape[2])
     u[:, : rows.shape[1]] = rows
     for i, index in enumerate(indices.tolist()):
         noise = np.random.Generator(np.random.SFC64([index, draw + 1]))
         noise.random(dtype=np.float32, out=u[i, rows.shape[1] :].numpy())
+    u[:, rows.shape[1] :] *= 16
     return u
 
 
@@ -55,7 +56,7 @@ def load_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
 def load_permuted(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     images, classes = _digits()
     order = torch.randperm(64, generator=torch.Generator().manual_seed(5544))
-    return _splits(images.flatten(1)[:, order, None], classes)
+    return _splits(images.flatten(1)[:, order, None] / 16, classes)
 
 
 TASKS = [
@@ -72,8 +73,8 @@ TASKS = [
             "lstm": {"hidden_size": 44},  # the same number of parameters
         },
         training=Training(lr=1e-2, batch_size=64, epochs=60, schedule="onecycle", clip=1.0),
-        protocol="60/20/20 %, stratified, one split for all seeds. Pixels in [0, 1], one row per step; uniform noise, "
-        "drawn anew for every training epoch, fixed in validation and test. Ours, not the paper's.",
+        protocol="60/20/20 %, stratified, one split for all seeds. Pixels in [0, 16], one row per step; uniform noise "
+        "in that range, drawn anew for every training epoch, fixed in validation and test. Ours, not the paper's.",
     ),
     Task(
         name="digits",

@@ -1,0 +1,46 @@
+"""Keeps what runs gave: one small JSON file from their folders, and their learning curves as a picture.
+
+python -m benchmarks.record RUNS --out results/NAME.json [--figure results/NAME.png] [--against seconds]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from unicornn.report import find_runs
+from unicornn.report.figures import learning_curves
+from unicornn.runs import Run, write_json, written_whole
+
+KEPT = ("epoch", "seconds", "train_loss", "valid")  # of metrics.csv
+
+
+def recorded(run: Run) -> dict[str, Any]:
+    """A run's settings, protocol, versions, result and curve."""
+    metrics = run.metrics[[name for name in KEPT if name in run.metrics]]
+    curve = {name: [float(f"{value:.5g}") for value in metrics[name]] for name in metrics}
+    result = run.result if run.finished else None
+    return run.config | {"environment": run.environment, "result": result, "curve": curve}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--against", default="epoch", choices=("epoch", "seconds"))
+    options = parser.parse_args()
+    runs = find_runs(options.runs)
+    write_json(options.out, [recorded(run) for run in runs])
+    if options.figure:
+        curves: dict[str, list[Any]] = {}
+        for run in runs:
+            curves.setdefault(run.config["model"], []).append(run.metrics)
+        with written_whole(options.figure) as file:
+            figure = learning_curves(curves, runs[0].config["metric"], options.against)
+            figure.savefig(file, format=options.figure.suffix[1:], dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Antisymmetric RNN, plain and gated: eigenvalues of the recurrent matrix on the imaginary axis."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+
+
+class AntisymmetricLayer(StepLayer):
+    """The m(m-1)/2 numbers above the diagonal of W, row by row, and V (m, d) with the bias."""
+
+    gates = 1  # rows of V, in units of m
+
+    def __init__(
+        self, width: int, m: int, *, epsilon: float, gamma: float, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.m, self.epsilon, self.gamma = m, epsilon, gamma
+        self.W = nn.Parameter(torch.empty(m * (m - 1) // 2, device=device, dtype=dtype))
+        self.V = nn.Linear(width, self.gates * m, device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.W, std=self.m**-0.5)
+        nn.init.normal_(self.V.weight, std=self.V.in_features**-0.5)
+        nn.init.zeros_(self.V.bias)
+
+    def matrix(self) -> Tensor:
+        """W - Wᵀ - γ I, (m, m)."""
+        row, column = torch.triu_indices(self.m, self.m, 1, device=self.W.device).unbind(0)
+        upper = self.W.new_zeros(self.m, self.m).index_put((row, column), self.W)
+        return upper - upper.t() - self.gamma * torch.eye(self.m, device=self.W.device, dtype=self.W.dtype)
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        A, epsilon = self.matrix().t(), self.epsilon
+
+        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            return (h.add(torch.addmm(x_n, h, A).tanh(), alpha=epsilon),)
+
+        return self.V(x), step
+
+
+class GatedAntisymmetricLayer(AntisymmetricLayer):
+    """As ``AntisymmetricLayer``; V (2m, d), the gate's rows last."""
+
+    gates = 2
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        A, epsilon = self.matrix().t(), self.epsilon
+
+        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            into, gate = x_n.chunk(2, 1)
+            Ah = h @ A
+            return (torch.addcmul(h, (gate + Ah).sigmoid(), (into + Ah).tanh(), value=epsilon),)
+
+        return self.V(x), step
+
+
+class Antisymmetric(Rival):
+    """Antisymmetric RNN (Chang, Chen, Haber & Chi, ICLR 2019).
+
+        h_n = h_{n-1} + ε tanh((W - Wᵀ - γ I) h_{n-1} + V x_n + b)
+
+    W is strictly upper triangular: an antisymmetric matrix has m(m-1)/2 free numbers. Initialisation: W ~ N(0, 1/m),
+    V ~ N(0, 1/d), b = 0. The paper also tries other variances for W, and tunes ε and γ for each task.
+
+    Args:
+        epsilon: step ε > 0.
+        gamma: diffusion γ >= 0.
+        The others are as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import Antisymmetric
+        >>> output, (h,) = Antisymmetric(3, 16, epsilon=0.1)(torch.randn(50, 4, 3))
+        >>> output.shape, h.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+    layer: type[AntisymmetricLayer] = AntisymmetricLayer
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        epsilon: float = 0.01,
+        gamma: float = 0.01,
+        **common: Unpack[Common],
+    ) -> None:
+        own = {"epsilon": checks.positive("epsilon", epsilon), "gamma": checks.not_negative("gamma", gamma)}
+        super().__init__(input_size, hidden_size, num_layers, self.layer, own, **common)
+
+
+class GatedAntisymmetric(Antisymmetric):
+    """Antisymmetric RNN with an input gate (Chang, Chen, Haber & Chi, ICLR 2019), which shares the recurrent matrix.
+
+    With A = W - Wᵀ - γ I, σ̂ the sigmoid and ⊙ the product by elements:
+
+        g_n = σ̂(A h_{n-1} + V_g x_n + b_g)
+        h_n = h_{n-1} + ε g_n ⊙ tanh(A h_{n-1} + V x_n + b)
+
+    Initialisation and arguments: as for ``Antisymmetric``; V_g as V, b_g = 0.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import GatedAntisymmetric
+        >>> output, (h,) = GatedAntisymmetric(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, h.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+    layer = GatedAntisymmetricLayer

@@ -1,0 +1,76 @@
+"""coRNN: coupled, damped and driven oscillators."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+
+
+class CoRNNLayer(StepLayer):
+    """V (m, d) with the bias, W and Wz (m, m)."""
+
+    def __init__(
+        self, width: int, m: int, *, dt: float, gamma: float, epsilon: float, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.dt, self.gamma, self.epsilon = dt, gamma, epsilon
+        self.V = nn.Linear(width, m, device=device, dtype=dtype)
+        self.W, self.Wz = (nn.Linear(m, m, bias=False, device=device, dtype=dtype) for _ in range(2))
+
+    def reset_parameters(self) -> None:
+        for linear in (self.V, self.W, self.Wz):
+            linear.reset_parameters()
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        W, Wz, dt = self.W.weight.t(), self.Wz.weight.t(), self.dt
+        damped, spring = 1 - dt * self.epsilon, -dt * self.gamma
+
+        def step(x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+            force = torch.addmm(torch.addmm(x_n, y, W), z, Wz).tanh()
+            z = (damped * z).add(force, alpha=dt).add(y, alpha=spring)
+            return y.add(z, alpha=dt), z
+
+        return self.V(x), step
+
+
+class CoRNN(Rival):
+    """Coupled oscillatory RNN (Rusch & Mishra, ICLR 2021).
+
+        z_n = z_{n-1} + Δt [tanh(W y_{n-1} + Wz z_{n-1} + V x_n + b) - γ y_{n-1} - ε z_{n-1}]
+        y_n = y_{n-1} + Δt z_n
+
+    The paper's IMEX scheme has two forms, with the damping ε z taken at n or at n - 1; this is the explicit one,
+    n - 1, which its experiments use. Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in).
+
+    Args:
+        dt, gamma, epsilon: Δt, γ, ε > 0; by default those published for permuted sequential MNIST.
+        The others are as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m) = y, state (y, z), each (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import CoRNN
+        >>> output, (y, z) = CoRNN(3, 16, dt=0.034, gamma=1.3, epsilon=12.7)(torch.randn(50, 4, 3))
+        >>> output.shape, z.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        dt: float = 0.076,
+        gamma: float = 0.4,
+        epsilon: float = 8.0,
+        **common: Unpack[Common],
+    ) -> None:
+        own = {name: checks.positive(name, v) for name, v in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon))}
+        super().__init__(input_size, hidden_size, num_layers, CoRNNLayer, own, states=2, **common)

@@ -1,0 +1,92 @@
+"""expRNN: an orthogonal recurrent matrix, the exponential of an antisymmetric one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import orthogonal
+
+from unicornn import checks
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+
+
+class ExpRNNLayer(StepLayer):
+    """V (m, d), the orthogonal W (m, m), made of the numbers below the diagonal of its original, and b (m,)."""
+
+    def __init__(self, width: int, m: int, *, init: str, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.m, self.init = m, init
+        self.V = nn.Linear(width, m, bias=False, device=device, dtype=dtype)
+        self.W = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+        orthogonal(self.W, orthogonal_map="matrix_exp", use_trivialization=False)
+        self.b = nn.Parameter(torch.empty(m, device=device, dtype=dtype))
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        nn.init.kaiming_normal_(self.V.weight, nonlinearity="relu")
+        nn.init.uniform_(self.b, -0.01, 0.01)
+        lower: Tensor = self.W.parametrizations["weight"].original  # type: ignore[index, union-attr]
+        half = self.m // 2
+        if self.init == "henaff":
+            s = torch.empty(half).uniform_(-math.pi, math.pi)
+        else:
+            # -√((1 - cos t) / (1 + cos t)) with t ~ U(0, π/2) is -tan(t / 2).
+            s = -torch.tan(torch.empty(half).uniform_(0, math.pi / 2) / 2)
+        lower.zero_()
+        even = 2 * torch.arange(half)
+        lower[even + 1, even] = -s.to(lower)
+
+    def free_parameters(self) -> int:
+        return super().free_parameters() - self.m * (self.m + 1) // 2
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        W, b = self.W.weight.t(), self.b
+
+        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            a = torch.addmm(x_n, h, W)
+            return (a.sign() * (a.abs() + b).relu(),)
+
+        return self.V(x), step
+
+
+class ExpRNN(Rival):
+    """expRNN (Lezcano-Casado & Martínez-Rubio, ICML 2019).
+
+        h_n = modrelu(W h_{n-1} + V x_n), W = exp(A), A = -Aᵀ
+        modrelu(a) = sign(a) ⊙ relu(|a| + b)
+
+    A has m(m-1)/2 free numbers: ``free_parameters`` counts these, while the parameter that holds them has m² elements,
+    of which torch's parametrisation leaves those on and above the diagonal alone. Initialisation: V Kaiming-normal,
+    b ~ U(-0.01, 0.01), A block-diagonal with blocks [[0, s], [-s, 0]]. In training, the authors give A a tenth of
+    the learning rate of the rest.
+
+    Args:
+        init: "cayley" (Helfrich et al., 2018): s = -√((1 - cos t)/(1 + cos t)), t ~ U(0, π/2); or "henaff" (Henaff
+            et al., 2016): s ~ U(-π, π).
+        The others are as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import ExpRNN
+        >>> rival = ExpRNN(3, 16)
+        >>> output, (h,) = rival(torch.randn(50, 4, 3))
+        >>> output.shape, h.shape, rival.free_parameters()
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]), 184)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        init: str = "cayley",
+        **common: Unpack[Common],
+    ) -> None:
+        own = {"init": checks.choice("init", init, ("cayley", "henaff"))}
+        super().__init__(input_size, hidden_size, num_layers, ExpRNNLayer, own, **common)

@@ -1,0 +1,60 @@
+"""FastRNN: a plain RNN with a weighted residual connection."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+
+
+class FastRNNLayer(StepLayer):
+    """W (m, d) with the bias, U (m, m), and the two numbers before the sigmoid."""
+
+    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.W = nn.Linear(width, m, device=device, dtype=dtype)
+        self.U = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+        self.alpha, self.beta = (nn.Parameter(torch.empty((), device=device, dtype=dtype)) for _ in range(2))
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.W.weight, std=0.1)
+        nn.init.normal_(self.U.weight, std=0.1)
+        nn.init.ones_(self.W.bias)
+        nn.init.constant_(self.alpha, -3.0)
+        nn.init.constant_(self.beta, 3.0)
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        U, alpha, beta = self.U.weight.t(), self.alpha.sigmoid(), self.beta.sigmoid()
+
+        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            return (torch.addcmul(beta * h, alpha, torch.addmm(x_n, h, U).tanh()),)
+
+        return self.W(x), step
+
+
+class FastRNN(Rival):
+    """FastRNN (Kusupati, Singh, Bhatia, Kumar, Jain & Varma, NeurIPS 2018), without compression of the matrices.
+
+    With σ̂ the sigmoid and two trained numbers, α and β:
+
+        h_n = σ̂(α) tanh(W x_n + U h_{n-1} + b) + σ̂(β) h_{n-1}
+
+    Initialisation, that of the authors' code: W, U ~ N(0, 0.1²), b = 1, α = -3, β = 3.
+
+    Args: as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import FastRNN
+        >>> output, (h,) = FastRNN(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, h.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
+        super().__init__(input_size, hidden_size, num_layers, FastRNNLayer, **common)

@@ -1,0 +1,78 @@
+"""LEM: two states with time steps that the network chooses itself."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+
+
+class LEMLayer(StepLayer):
+    """V (4m, d) with the biases, for Δt_n, Δt'_n, z, y in this order; W (3m, m) for the first three; Wy (m, m)."""
+
+    def __init__(self, width: int, m: int, *, dt: float, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.m, self.dt = m, dt
+        self.V = nn.Linear(width, 4 * m, device=device, dtype=dtype)
+        self.W = nn.Linear(m, 3 * m, bias=False, device=device, dtype=dtype)
+        self.Wy = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        for p in self.parameters():
+            nn.init.uniform_(p, -(self.m**-0.5), self.m**-0.5)
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        W, Wy, m, dt = self.W.weight.t(), self.Wy.weight.t(), self.m, self.dt
+
+        def step(x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+            first, last = x_n.split((3 * m, m), 1)
+            steps, force = torch.addmm(first, y, W).split((2 * m, m), 1)
+            dt_z, dt_y = (dt * steps.sigmoid()).chunk(2, 1)
+            z = z.lerp(force.tanh(), dt_z)
+            return y.lerp(torch.addmm(last, z, Wy).tanh(), dt_y), z
+
+        return self.V(x), step
+
+
+class LEM(Rival):
+    """Long expressive memory (Rusch, Mishra, Erichson & Mahoney, ICLR 2022).
+
+    With σ̂ the sigmoid and ⊙ the product by elements:
+
+        Δt_n = Δt σ̂(W_1 y_{n-1} + V_1 x_n + b_1)
+        Δt'_n = Δt σ̂(W_2 y_{n-1} + V_2 x_n + b_2)
+        z_n = (1 - Δt_n) ⊙ z_{n-1} + Δt_n ⊙ tanh(W_z y_{n-1} + V_z x_n + b_z)
+        y_n = (1 - Δt'_n) ⊙ y_{n-1} + Δt'_n ⊙ tanh(W_y z_n + V_y x_n + b_y)
+
+    Initialisation: all parameters U(-1/√m, 1/√m).
+
+    Args:
+        dt: Δt in (0, 1]; 1 by default, as published.
+        The others are as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m) = y, state (y, z), each (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import LEM
+        >>> output, (y, z) = LEM(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, z.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        dt: float = 1.0,
+        **common: Unpack[Common],
+    ) -> None:
+        ok = isinstance(dt, (int, float)) and 0 < dt <= 1
+        own = {"dt": checks.number("dt", dt, "a number in (0, 1]", ok)}
+        super().__init__(input_size, hidden_size, num_layers, LEMLayer, own, states=2, **common)

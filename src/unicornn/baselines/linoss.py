@@ -1,0 +1,117 @@
+"""LinOSS: forced harmonic oscillators, linear in their state."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines import fused
+from unicornn.baselines.block import Block
+from unicornn.baselines.contract import Common, Rival
+
+DISCRETISATIONS = ("im", "imex")
+
+
+class LinOSSLayer(Block):
+    """A, step (P,); B (2, P, m) and C (2, m, P), real and imaginary parts."""
+
+    affine = False
+
+    def __init__(
+        self,
+        width: int,
+        m: int,
+        *,
+        state_size: int,
+        discretisation: str,
+        batch_norm: bool,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(width, m, batch_norm=batch_norm, device=device, dtype=dtype)
+        self.implicit = discretisation == "im"
+        P = state_size
+        self.A, self.step, self.B, self.C = (
+            nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) for shape in ((P,), (P,), (2, P, m), (2, m, P))
+        )
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        P, m = self.B.shape[1:]
+        nn.init.uniform_(self.A, 0.0, 1.0)
+        nn.init.uniform_(self.step, 0.0, 1.0)
+        nn.init.uniform_(self.B, -(m**-0.5), m**-0.5)
+        nn.init.uniform_(self.C, -(P**-0.5), P**-0.5)
+
+    def transition(self) -> tuple[Tensor, Tensor]:
+        """M (4, P), row by row, and the time steps Δt (P,)."""
+        A, dt = torch.relu(self.A), torch.sigmoid(self.step)
+        if self.implicit:
+            S = 1 / (1 + dt**2 * A)
+            return torch.stack([S, -dt * A * S, dt * S, S]), dt
+        return torch.stack([torch.ones_like(A), -dt * A, dt, 1 - dt**2 * A]), dt
+
+    def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        # M is real: real and imaginary parts are neurons of their own, side by side.
+        M, dt = self.transition()
+        v = nn.functional.linear(x, (dt[:, None] * self.B).flatten(0, 1))
+        z, y = torch.cat(state[:2], -1), torch.cat(state[2:], -1)
+        ys, z, y = fused.oscillation(v, torch.cat([M, M], -1), z, y, lengths)
+        C = torch.cat([self.C[0], -self.C[1]], -1)
+        return nn.functional.linear(ys, C), (*z.chunk(2, -1), *y.chunk(2, -1))
+
+
+class LinOSS(Rival):
+    """Linear oscillatory state-space model (Rusch & Rus, ICLR 2025), in the blocks of the paper.
+
+    P oscillators y'' = -A ⊙ y + B x̂ with A >= 0, as a system with z = y', and A, Δt diagonal:
+
+        im     z_n = z_{n-1} + Δt (-A y_n + B x̂_n),      y_n = y_{n-1} + Δt z_n
+        imex   z_n = z_{n-1} + Δt (-A y_{n-1} + B x̂_n),  y_n = y_{n-1} + Δt z_n
+
+        h_n = x_n + GLU(GELU(Re(C y_n) + D ⊙ x̂_n))
+
+    with B and C complex, x̂ = x after batch normalisation (no scale and shift), and a linear encoder below the first
+    layer if d is not m. The implicit equations are solved by hand: (z, y)_n = M (z + Δt B x̂, y), dissipative; "imex" is
+    symplectic, as UnICORNN is. A is the relu of a parameter, Δt the sigmoid of one.
+
+    Initialisation: A and Δt's parameter ~ U(0, 1), B ~ U(-1/√m, 1/√m) and C ~ U(-1/√P, 1/√P), real and imaginary
+    parts each, D ~ N(0, 1), linear maps as torch does.
+
+    Args:
+        state_size: P; m if None.
+        discretisation: "im" or "imex".
+        batch_norm: whether x is normalised, over all steps of all sequences.
+        The others are as for ``Rival``. The paper's dropout comes after GELU too; here it comes after each layer only.
+
+    Shapes: input (N, b, d), output (N, b, m) = h, state (Re z, Im z, Re y, Im y), each (L, b, P).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import LinOSS
+        >>> output, state = LinOSS(3, 16, num_layers=2, state_size=32, discretisation="imex")(torch.randn(50, 4, 3))
+        >>> output.shape, len(state), state[0].shape
+        (torch.Size([50, 4, 16]), 4, torch.Size([2, 4, 32]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        state_size: int | None = None,
+        discretisation: str = "im",
+        batch_norm: bool = True,
+        **common: Unpack[Common],
+    ) -> None:
+        P = checks.whole("state_size", hidden_size if state_size is None else state_size, 1)
+        own = {
+            "state_size": P,
+            "discretisation": checks.choice("discretisation", discretisation, DISCRETISATIONS),
+            "batch_norm": batch_norm,
+        }
+        super().__init__(input_size, hidden_size, num_layers, LinOSSLayer, own, states=(P,) * 4, **common)

@@ -1,0 +1,124 @@
+"""LRU: a complex diagonal linear recurrence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines import fused
+from unicornn.baselines.block import Block
+from unicornn.baselines.contract import Common, Rival
+from unicornn.baselines.products import gather, spread
+
+
+class LRULayer(Block):
+    """nu, theta, gamma (P,), the logarithms of ν, θ, γ; B (2, P, m) and C (2, m, P), real and imaginary parts."""
+
+    affine = True
+
+    def __init__(
+        self,
+        width: int,
+        m: int,
+        *,
+        state_size: int,
+        r_min: float,
+        r_max: float,
+        max_phase: float,
+        batch_norm: bool,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(width, m, batch_norm=batch_norm, device=device, dtype=dtype)
+        self.ring = r_min, r_max, max_phase
+        P = state_size
+        self.nu, self.theta, self.gamma, self.B, self.C = (
+            nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            for shape in ((P,), (P,), (P,), (2, P, m), (2, m, P))
+        )
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        r_min, r_max, max_phase = self.ring
+        P, m = self.B.shape[1:]
+        with torch.no_grad():
+            # 1 - U(0, 1), which is never 0: the logarithms are finite.
+            square = r_min**2 + (r_max**2 - r_min**2) * (1 - torch.rand_like(self.nu))
+            square.clamp_(max=1 - torch.finfo(square.dtype).eps)
+            self.nu.copy_((-0.5 * square.log()).log())
+            self.theta.copy_((max_phase * (1 - torch.rand_like(self.theta))).log())
+            self.gamma.copy_(0.5 * torch.log1p(-square))
+        nn.init.normal_(self.B, std=(2 * m) ** -0.5)
+        nn.init.normal_(self.C, std=P**-0.5)
+
+    def eigenvalues(self) -> tuple[Tensor, Tensor]:
+        """λ, (P,) real and imaginary part."""
+        modulus, phase = torch.exp(-torch.exp(self.nu)), torch.exp(self.theta)
+        return modulus * torch.cos(phase), modulus * torch.sin(phase)
+
+    def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        v = spread(x, torch.exp(self.gamma)[:, None] * self.B)
+        states, final = fused.rotation(v, *self.eigenvalues(), torch.stack(state), lengths)
+        conjugate = self.C.new_tensor([1.0, -1.0])[:, None, None]
+        return gather(states, self.C * conjugate), (final[0], final[1])
+
+
+class LRU(Rival):
+    """Linear recurrent unit (Orvieto et al., ICML 2023), in the blocks of the paper.
+
+        s_n = λ ⊙ s_{n-1} + γ ⊙ B x̂_n,  λ = exp(-ν + iθ), complex, as are s (P), B and C
+        y_n = Re(C s_n) + D ⊙ x̂_n
+        h_n = x_n + GLU(GELU(y_n))
+
+    with ν, θ, γ trained as logarithms, x̂ = x after batch normalisation, and a linear encoder below the first layer
+    if d is not m.
+
+    Initialisation: λ uniform on the ring r_min <= |λ| <= r_max with phases in (0, max_phase], γ = √(1 - |λ|²),
+    B ~ N(0, 1/(2m)) and C ~ N(0, 1/P), real and imaginary parts each, D ~ N(0, 1), linear maps as torch does.
+
+    Args:
+        state_size: P; m if None.
+        r_min, r_max: 0 <= r_min < r_max <= 1.
+        max_phase: in (0, 2π].
+        batch_norm: whether x is normalised, over all steps of all sequences.
+        The others are as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m) = h, state (Re s, Im s), each (L, b, P).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import LRU
+        >>> output, (re, im) = LRU(3, 16, num_layers=2, state_size=32, r_min=0.9)(torch.randn(50, 4, 3))
+        >>> output.shape, im.shape
+        (torch.Size([50, 4, 16]), torch.Size([2, 4, 32]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        state_size: int | None = None,
+        r_min: float = 0.0,
+        r_max: float = 1.0,
+        max_phase: float = 2 * math.pi,
+        batch_norm: bool = True,
+        **common: Unpack[Common],
+    ) -> None:
+        r_max = checks.number("r_max", r_max, "a number in (0, 1]", isinstance(r_max, (int, float)) and 0 < r_max <= 1)
+        between = isinstance(r_min, (int, float)) and 0 <= r_min < r_max
+        turn = isinstance(max_phase, (int, float)) and 0 < max_phase <= 2 * math.pi
+        P = checks.whole("state_size", hidden_size if state_size is None else state_size, 1)
+        own = {
+            "state_size": P,
+            "r_min": checks.number("r_min", r_min, f"a number in [0, r_max={r_max})", between),
+            "r_max": r_max,
+            "max_phase": checks.number("max_phase", max_phase, "a number in (0, 2π]", turn),
+            "batch_norm": batch_norm,
+        }
+        super().__init__(input_size, hidden_size, num_layers, LRULayer, own, states=(P, P), **common)

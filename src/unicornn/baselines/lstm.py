@@ -1,0 +1,71 @@
+"""LSTM: torch's own, with the contract of the rivals."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from unicornn.baselines.contract import Common, Layer, Rival
+
+
+class TorchLayer(Layer):
+    """One layer of torch.nn.LSTM or torch.nn.GRU. The layout is theirs: gates i, f, g, o or r, z, n, two biases.
+
+    Their states have a layer dimension in front, (1, b, m), which is put on and taken off here.
+    """
+
+    kind: type[nn.LSTM] | type[nn.GRU]
+
+    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.rnn = self.kind(width, m, device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        self.rnn.reset_parameters()
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        start = tuple(t[None].contiguous() for t in state)
+        h0 = start if len(start) > 1 else start[0]
+        if lengths is None:
+            output, final = self.rnn(x, h0)
+        else:
+            packed, final = self.rnn(pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False), h0)
+            output, _ = pad_packed_sequence(packed, total_length=len(x))
+        final = final if isinstance(final, tuple) else (final,)
+        return output, tuple(t[0] for t in final)
+
+
+class LSTMLayer(TorchLayer):
+    kind = nn.LSTM
+
+
+class LSTM(Rival):
+    """Long short-term memory (Hochreiter & Schmidhuber, Neural Computation 1997; forget gate by Gers et al., 2000).
+
+    With σ̂ the sigmoid and ⊙ the product by elements:
+
+        i, f, o = σ̂(W x_n + b + U h_{n-1} + b'), each with its own W, U, b, b'
+        g = tanh(W_g x_n + b_g + U_g h_{n-1} + b'_g)
+        c_n = f ⊙ c_{n-1} + i ⊙ g
+        h_n = o ⊙ tanh(c_n)
+
+    It is ``torch.nn.LSTM``, one per layer, with torch's initialisation: all parameters U(-1/√m, 1/√m).
+
+    Args: as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h, c), each (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import LSTM
+        >>> output, (h, c) = LSTM(3, 16, num_layers=2)(torch.randn(50, 4, 3))
+        >>> output.shape, c.shape
+        (torch.Size([50, 4, 16]), torch.Size([2, 4, 16]))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
+        super().__init__(input_size, hidden_size, num_layers, LSTMLayer, states=2, **common)

@@ -1,0 +1,75 @@
+"""GRU with ReLU in place of tanh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+
+
+def gru(h: Tensor, x_n: Tensor, gates: Tensor, candidate: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """A step of the GRU as Cho et al. wrote it, the reset gate before the product.
+
+    Shapes: h (b, m), x_n (b, 3m) for z, r and the candidate, gates (m, 2m), candidate (m, m).
+    """
+    m = h.shape[1]
+    into, rest = x_n.split((2 * m, m), 1)
+    z, r = torch.addmm(into, h, gates).sigmoid().chunk(2, 1)
+    return h.lerp(activation(torch.addmm(rest, r * h, candidate)), z)
+
+
+class ReLUGRULayer(StepLayer):
+    """W (3m, d) with the biases, for z, r and the candidate in this order; U (2m, m) for the gates; U_c (m, m)."""
+
+    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.W = nn.Linear(width, 3 * m, device=device, dtype=dtype)
+        self.U = nn.Linear(m, 2 * m, bias=False, device=device, dtype=dtype)
+        self.U_c = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for gate in self.W.weight.chunk(3):
+            nn.init.xavier_uniform_(gate)
+        for matrix in (*self.U.weight.chunk(2), self.U_c.weight):
+            nn.init.orthogonal_(matrix)
+        nn.init.zeros_(self.W.bias)
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        U, U_c = self.U.weight.t(), self.U_c.weight.t()
+
+        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            return (gru(h, x_n, U, U_c, torch.relu),)
+
+        return self.W(x), step
+
+
+class ReLUGRU(Rival):
+    """GRU with ReLU (Dey & Salem, MWSCAS 2017: their full GRU, "GRU0", with g = ReLU).
+
+    With σ̂ the sigmoid and ⊙ the product by elements:
+
+        z, r = σ̂(W x_n + U h_{n-1} + b), each with its own W, U, b
+        c = relu(W_c x_n + U_c (r ⊙ h_{n-1}) + b_c)
+        h_n = (1 - z) ⊙ h_{n-1} + z ⊙ c
+
+    Initialisation, that of Keras, which the paper used: W Glorot-uniform, U orthogonal, b = 0.
+
+    Args: as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import ReLUGRU
+        >>> output, (h,) = ReLUGRU(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, h.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
+        super().__init__(input_size, hidden_size, num_layers, ReLUGRULayer, **common)

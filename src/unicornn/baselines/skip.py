@@ -1,0 +1,129 @@
+"""Skip LSTM and Skip GRU: gated networks that learn which steps to leave out."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines.relu_gru import gru
+
+
+def gate(wait: Tensor) -> Tensor:
+    """(b, 1): 1 to update, 0 to skip; round(1 - wait), with the gradient of 1 - wait."""
+    chance = 1 - wait
+    return (chance >= 0.5).to(chance.dtype) + (chance - chance.detach())
+
+
+class SkipLayer(StepLayer):
+    """W (4m or 3m, d) with the biases, U (·, m), and the gate's w (1, m) with its bias."""
+
+    rows: tuple[int, ...]  # of the recurrent matrices, in units of m
+    bias: tuple[float, ...]  # initial ones, gate by gate
+
+    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        rows = self.rows
+        self.W = nn.Linear(width, sum(rows) * m, device=device, dtype=dtype)
+        self.U = nn.ModuleList(nn.Linear(m, k * m, bias=False, device=device, dtype=dtype) for k in rows)
+        self.w = nn.Linear(m, 1, device=device, dtype=dtype)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for linear in (self.W, *self.U, self.w):
+            nn.init.xavier_uniform_(linear.weight)
+        for b, start in zip(self.W.bias.chunk(len(self.bias)), self.bias, strict=True):
+            nn.init.constant_(b, start)
+        nn.init.ones_(self.w.bias)
+
+    def after(self, s: Tensor, wait: Tensor, u: Tensor) -> Tensor:
+        """1 - ũ for the next step, from the state s (b, m) and this step's decision u."""
+        chance = self.w(s).sigmoid()
+        return (wait - chance).relu().lerp(1 - chance, u)
+
+
+class SkipLSTMLayer(SkipLayer):
+    rows, bias = (4,), (0.0, 1.0, 0.0, 0.0)
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        U = self.U[0].weight.t()  # type: ignore[operator]
+
+        def step(x_n: Tensor, h: Tensor, c: Tensor, wait: Tensor) -> tuple[Tensor, ...]:
+            u = gate(wait)
+            i, f, g, o = torch.addmm(x_n, h, U).chunk(4, 1)
+            c_new = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h_new = o.sigmoid() * c_new.tanh()
+            h, c = h.lerp(h_new, u), c.lerp(c_new, u)
+            return h, c, self.after(c, wait, u)
+
+        return self.W(x), step
+
+
+class SkipGRULayer(SkipLayer):
+    rows, bias = (2, 1), (1.0, 1.0, 0.0)
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
+        U, U_c = (linear.weight.t() for linear in self.U)  # type: ignore[operator]
+
+        def step(x_n: Tensor, h: Tensor, wait: Tensor) -> tuple[Tensor, ...]:
+            u = gate(wait)
+            h = h.lerp(gru(h, x_n, U, U_c, torch.tanh), u)
+            return h, self.after(h, wait, u)
+
+        return self.W(x), step
+
+
+class SkipLSTM(Rival):
+    """Skip LSTM (Campos, Jou, Giró-i-Nieto, Torres & Chang, ICLR 2018).
+
+    A binary gate u_n lets an LSTM's state s_n = (h_n, c_n) be updated or copied:
+
+        u_n = round(ũ_n), with the gradient of ũ_n (straight-through)
+        s_n = u_n LSTM(s_{n-1}, x_n) + (1 - u_n) s_{n-1}
+        δ_n = σ̂(w · c_n + w_0)
+        ũ_{n+1} = u_n δ_n + (1 - u_n)(ũ_n + min(δ_n, 1 - ũ_n)), ũ_1 = 1
+
+    In the state, ũ is kept as 1 - ũ, so that zero starts with an update. Every layer of a stack has its own gate; the
+    published stack has one for all layers. The published loss may also charge for updates; that is left out.
+    Initialisation: matrices Glorot-uniform, biases 0, but 1 for the forget gate and w_0.
+
+    Args: as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m) = h, state (h, c, 1 - ũ), (L, b, m) twice and (L, b, 1).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import SkipLSTM
+        >>> output, (h, c, wait) = SkipLSTM(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, wait.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 1]))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
+        states = (hidden_size, hidden_size, 1)
+        super().__init__(input_size, hidden_size, num_layers, SkipLSTMLayer, states=states, **common)
+
+
+class SkipGRU(Rival):
+    """Skip GRU (Campos, Jou, Giró-i-Nieto, Torres & Chang, ICLR 2018).
+
+    As ``SkipLSTM``, with a GRU, whose reset gate comes before the product, and δ_n = σ̂(w · h_n + w_0).
+    Initialisation: matrices Glorot-uniform, biases of the gates and w_0 1, that of the candidate 0.
+
+    Args: as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m), state (h, 1 - ũ), (L, b, m) and (L, b, 1).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import SkipGRU
+        >>> output, (h, wait) = SkipGRU(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, wait.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 1]))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
+        states = (hidden_size, 1)
+        super().__init__(input_size, hidden_size, num_layers, SkipGRULayer, states=states, **common)

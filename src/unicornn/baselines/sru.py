@@ -1,0 +1,98 @@
+"""SRU: a recurrence by elements with a forget gate, and a highway around it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines import fused
+from unicornn.baselines.contract import Common, Layer, Rival
+from unicornn.baselines.normalise import SequenceNorm
+from unicornn.baselines.products import spread
+
+
+class SRULayer(Layer):
+    """W (3, m, width) of x̃, f, r, or (4, m, width) with that of the highway; v (2, m) and b (2, m) of f, r."""
+
+    def __init__(
+        self, width: int, m: int, *, highway_bias: float, batch_norm: bool, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.highway_bias = highway_bias
+        self.scale = math.sqrt(1 + 2 * math.exp(highway_bias))
+        self.straight = width == m  # the highway needs no matrix
+        self.W, self.v, self.b = (
+            nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            for shape in ((3 if self.straight else 4, m, width), (2, m), (2, m))
+        )
+        self.norm = SequenceNorm(m, device=device, dtype=dtype) if batch_norm else None
+
+    def reset_parameters(self) -> None:
+        bound = math.sqrt(3 / self.W.shape[2])
+        nn.init.uniform_(self.W, -bound, bound)
+        nn.init.uniform_(self.v, -math.sqrt(1.5), math.sqrt(1.5))
+        nn.init.zeros_(self.b)
+        with torch.no_grad():
+            self.W[1:3] *= math.sqrt(0.5)
+            self.W[3:] *= self.scale
+            self.b[1] += self.highway_bias
+        if self.norm is not None:
+            self.norm.reset_parameters()
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        skip, alpha = (x, self.scale) if self.straight else (nn.functional.linear(x, self.W[3]), 1.0)
+        b = torch.cat([torch.zeros_like(self.b[:1]), self.b])
+        h, c = fused.gated(spread(x, self.W[:3]), skip, self.v, b, state[0], alpha, lengths)
+        return (h if self.norm is None else self.norm(h, lengths)), (c,)
+
+
+class SRU(Rival):
+    """Simple recurrent unit (Lei et al., EMNLP 2018).
+
+    With σ̂ the sigmoid and ⊙ the product by elements:
+
+        f_n = σ̂(W_f x_n + v_f ⊙ c_{n-1} + b_f)
+        r_n = σ̂(W_r x_n + v_r ⊙ c_{n-1} + b_r)
+        c_n = f_n ⊙ c_{n-1} + (1 - f_n) ⊙ W x_n
+        h_n = r_n ⊙ c_n + (1 - r_n) ⊙ α x_n,  α = √(1 + 2 exp(b_r at first))
+
+    Where x_n has not m features, W_h x_n stands for α x_n in the last line.
+
+    Initialisation: all W ~ U(-√(3/d), √(3/d)), variance 1/d; v ~ U(-√3, √3); both times √½ in the gates, W_h times α;
+    b_f = 0.
+
+    Args:
+        highway_bias: b_r at first.
+        batch_norm: whether h is normalised on its way up, over all steps of all sequences. The published network has
+            none; that of the speed figure has.
+        The others are as for ``Rival``.
+
+    Shapes: input (N, b, d), output (N, b, m) = h, state (c,), c (L, b, m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import SRU
+        >>> output, (c,) = SRU(3, 16, num_layers=2)(torch.randn(50, 4, 3))
+        >>> output.shape, c.shape
+        (torch.Size([50, 4, 16]), torch.Size([2, 4, 16]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        highway_bias: float = 0.0,
+        batch_norm: bool = False,
+        **common: Unpack[Common],
+    ) -> None:
+        own = {"highway_bias": checks.number("highway_bias", highway_bias, "a finite number", True)}
+        own = own | {"batch_norm": batch_norm}
+        super().__init__(input_size, hidden_size, num_layers, SRULayer, own, **common)

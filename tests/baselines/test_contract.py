@@ -1,0 +1,284 @@
+"""What every rival shares with UnICORNN: forms of input, lengths, states, dropout, errors."""
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils import _pytree as pytree
+
+from unicornn import UnICORNN
+from unicornn.baselines import GRU, MODELS, Rival, RivalState
+
+N, b, d, m, L = 7, 4, 3, 6, 2
+lengths = torch.tensor([7, 2, 1, 5])
+every = pytest.mark.parametrize("name", MODELS)
+# Finite differences see the steps of a binary gate, the straight-through gradient does not.
+smooth = pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("skip")])
+
+
+def make(name, num_layers=L, **options):
+    """In eval(): batch statistics, where a rival has them, tie the sequences of a batch to each other."""
+    return MODELS[name](d, m, num_layers, dtype=torch.float64, **options).eval()
+
+
+def draw(*shape):
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def start(rival, batch=b):
+    """A random state of the right shapes, in the range of a probability."""
+    _, state = rival(draw(1, batch, d))
+    return tuple(torch.rand_like(t) for t in state)
+
+
+def close(x, y):
+    torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-12)
+
+
+@every
+def test_forms_of_input(name):
+    rival, first = make(name), make(name, batch_first=True)
+    first.load_state_dict(rival.state_dict())
+    u = draw(N, b, d)
+    output, state = rival(u)
+    assert output.shape == (N, b, m)
+    assert isinstance(state, RivalState)
+    assert state[0].shape == (L, b, m)
+    assert all(t.shape[:2] == (L, b) for t in state)
+    swapped, same = first(u.transpose(0, 1))
+    close(swapped.transpose(0, 1), output)
+    for t, s in zip(same, state, strict=True):
+        close(t, s)
+    alone, one = rival(u[:, 2])
+    close(alone, output[:, 2])
+    for t, s in zip(one, state, strict=True):
+        close(t, s[:, 2])
+    again, _ = rival(u[:, 2], one)
+    close(again, rival(u, state)[0][:, 2])
+    wide = draw(N, b, 2 * d)[..., ::2]
+    close(rival(wide)[0], rival(wide.contiguous())[0])
+
+
+@every
+def test_last_is_the_output_at_each_end(name):
+    for batch_first in (False, True):
+        rival = make(name, batch_first=batch_first)
+        u = draw(N, b, d)
+        given_u = u.transpose(0, 1) if batch_first else u
+        output, _ = rival(given_u, lengths=lengths)
+        output = output.transpose(0, 1) if batch_first else output
+        last, _ = rival(given_u, lengths=lengths, output="last")
+        close(last, output[lengths - 1, torch.arange(b)])
+        close(rival(given_u, output="last")[0], rival(given_u)[0].select(int(batch_first), -1))
+    assert rival(u[:, 0], output="last")[0].shape == (m,)
+
+
+@given(name=st.sampled_from(list(MODELS)), cut=st.integers(1, N - 1), seed=st.integers(0, 99))
+def test_cut_and_continued_is_the_whole(name, cut, seed):
+    torch.manual_seed(seed)
+    rival, u = make(name), draw(N, b, d)
+    begin = start(rival)
+    whole, final = rival(u, begin)
+    head, state = rival(u[:cut], begin)
+    tail, same = rival(u[cut:], state)
+    close(torch.cat([head, tail]), whole)
+    for t, s in zip(same, final, strict=True):
+        close(t, s)
+
+
+@every
+@pytest.mark.parametrize("lengths", [[7, 2, 1, 5], [3, 1, 4, 4]], ids=["some end", "all end"])
+def test_lengths_are_sequences_by_themselves(name, lengths):
+    rival = make(name)
+    u = draw(N, b, d)
+    for i, end in enumerate(lengths):
+        u[end:, i] = torch.nan
+    u.requires_grad_()
+    begin = start(rival)
+    output, final = rival(u, begin, lengths)
+    for i, end in enumerate(lengths):
+        alone, state = rival(u[:end, i], tuple(t[:, i] for t in begin))
+        close(output[:end, i], alone)
+        assert not output[end:, i].any()
+        for t, s in zip(final, state, strict=True):
+            close(t[:, i], s)
+    gradients = torch.autograd.grad(output.sum() + sum(t.sum() for t in final), [u, *rival.parameters()])
+    for g in gradients:
+        assert g.isfinite().all()
+    for i, end in enumerate(lengths):
+        assert not gradients[0][end:, i].any()
+    assert gradients[0].any()
+
+
+@smooth
+def test_gradients_of_input_state_and_parameters(name):
+    rival, u = make(name), draw(4, 2, d).requires_grad_()
+    names, values = zip(*rival.named_parameters(), strict=True)
+    begin = [t.requires_grad_() for t in start(rival, 2)]
+
+    def run(u, *rest):
+        state, parameters = rest[: len(begin)], dict(zip(names, rest[len(begin) :], strict=True))
+        ends = torch.tensor([4, 2])
+        output, final = torch.func.functional_call(rival, parameters, (u, state, ends))
+        return output, *final
+
+    assert torch.autograd.gradcheck(run, (u, *begin, *values), fast_mode=True)
+
+
+@every
+def test_state_is_differentiable_in_and_out(name):
+    rival, u = make(name), draw(N, b, d)
+    begin = [t.requires_grad_() for t in start(rival)]
+    _, final = rival(u, begin)
+    through = torch.autograd.grad(sum(t.square().sum() for t in final), begin)
+    assert all(g.isfinite().all() and g.any() for g in through)
+
+
+@every
+def test_dropout_is_one_mask_per_sequence_and_layer(name):
+    rival, u = make(name, 1, dropout=0.5).train(), draw(N, b, d)
+    output, state = rival(u)
+    rival.dropout = 0.0
+    plain, _ = rival(u)
+    mask = state.mask[0]
+    assert set(mask.flatten().tolist()) == {0.0, 2.0}
+    close(output, plain * mask)
+    rival.dropout = 0.5
+    rival.eval()
+    assert rival(u)[1].mask is None
+    again, _ = rival(u)
+    close(again, rival(u)[0])
+
+
+@every
+def test_dropout_goes_on_with_the_state(name):
+    rival, u = make(name, dropout=0.5).train(), draw(N, b, d)
+    _, state = rival(u)
+    _, after = rival(u, state.detach())
+    assert torch.equal(after.mask, state.mask)
+    assert not torch.equal(rival(u, tuple(state))[1].mask, state.mask)
+    _, alone = rival(u[:, 0])
+    assert torch.equal(rival(u[:, 0], alone)[1].mask, alone.mask)
+    assert alone.mask.shape == (L, m)
+
+
+def test_masks_are_drawn_as_by_the_layer():
+    u = torch.randn(N, b, d)
+    layer, rival = UnICORNN(d, m, L, dropout=0.3, backend="reference"), GRU(d, m, L, dropout=0.3)
+    torch.manual_seed(3)
+    ours = layer(u)[1].mask
+    torch.manual_seed(3)
+    assert torch.equal(rival(u)[1].mask, ours)
+
+
+@every
+def test_copies_and_saved_parameters_do_the_same(name):
+    rival, other, u = make(name), make(name), draw(N, b, d)
+    other.load_state_dict(rival.state_dict())
+    output, state = rival(u)
+    close(other(u)[0], output)
+    close(copy.deepcopy(rival)(u)[0], output)
+    assert type(copy.deepcopy(state.detach())) is RivalState
+    assert all(t is s for t, s in zip(pytree.tree_leaves(state), state, strict=True))
+    assert repr(rival).startswith(f"{type(rival).__name__}(\n  {d}, {m}, num_layers={L}")
+
+
+@every
+def test_parameters_are_drawn_anew_and_counted(name):
+    rival = make(name)
+    before = [p.clone() for p in rival.parameters()]
+    with torch.no_grad():
+        for p in rival.parameters():
+            p.fill_(torch.nan)
+    rival.reset_parameters()
+    after = list(rival.parameters())
+    assert all(p.isfinite().all() for p in after)
+    assert any(not torch.equal(p, q) for p, q in zip(before, after, strict=True))
+    assert 0 < rival.free_parameters() <= sum(p.numel() for p in after)
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "arguments"),
+    [
+        (TypeError, "input: expected a tensor", {"input": [1.0]}),
+        (ValueError, r"input: expected shape \(N, b, d\)", {"input": torch.zeros(3)}),
+        (ValueError, "N, b >= 1", {"input": torch.zeros(0, 2, d)}),
+        (ValueError, "3 features", {"input": torch.zeros(5, 2, 4)}),
+        (TypeError, "input: expected the parameters' dtype", {"input": torch.zeros(5, 2, d, dtype=torch.float64)}),
+        (ValueError, "output: expected one of", {"output": "first"}),
+        (ValueError, "lengths: expected numbers from 1 to N=5", {"lengths": [5, 0]}),
+        (ValueError, "lengths: expected numbers from 1 to N=5", {"lengths": [5, 6]}),
+        (ValueError, r"lengths: expected shape \(2,\)", {"lengths": [5]}),
+        (TypeError, "lengths: expected whole numbers", {"lengths": [5.0, 1.0]}),
+        (ValueError, "lengths: expected None", {"input": torch.zeros(5, d), "lengths": [5]}),
+        (TypeError, "state: expected a tuple of 1 tensors, got tuple of 2", {"state": (torch.zeros(L, 2, m),) * 2}),
+        (TypeError, "state: expected a tuple of 1 tensors, got Tensor", {"state": torch.zeros(L, 2, m)}),
+        (ValueError, r"state\[0\]: expected shape \(2, 2, 6\)", {"state": (torch.zeros(L, 3, m),)}),
+        (TypeError, r"state\[0\]: expected", {"state": (torch.zeros(L, 2, m, dtype=torch.float64),)}),
+        (ValueError, "unbatched", {"input": torch.zeros(5, d), "state": (torch.zeros(L, 1, m),)}),
+    ],
+)
+def test_what_is_wrong_is_said(error, words, arguments):
+    rival = GRU(d, m, L)
+    with pytest.raises(error, match=words):
+        rival(**{"input": torch.zeros(5, 2, d)} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [
+        *(("lstm", name, 0) for name in ("input_size", "hidden_size", "num_layers")),
+        ("lstm", "dropout", 1.0),
+        ("cornn", "dt", 0.0),
+        ("cornn", "gamma", -1.0),
+        ("cornn", "epsilon", float("inf")),
+        ("lem", "dt", 1.5),
+        ("antisymmetric", "epsilon", -0.1),
+        ("gated-antisymmetric", "gamma", -0.1),
+        ("lipschitz", "beta", 0.4),
+        ("lipschitz", "init_std", 0.0),
+        ("incremental", "iterations", 0),
+        ("incremental", "alpha", 0.0),
+        ("exprnn", "init", "haar"),
+    ],
+)
+def test_wrong_hyperparameters_are_named(name, argument, value):
+    with pytest.raises(ValueError, match=f"{argument}: expected"):
+        MODELS[name](**{"input_size": d, "hidden_size": m} | {argument: value})
+
+
+@every
+def test_published_start_is_finite_over_a_thousand_steps(name):
+    rival = MODELS[name](d, 64).eval()
+    last, _ = rival(torch.rand(1000, 2, d), output="last")
+    assert last.isfinite().all()
+    for g in torch.autograd.grad(last.sum(), list(rival.parameters())):
+        assert g.isfinite().all()
+
+
+@every
+def test_one_of_everything(name):
+    rival = MODELS[name](1, 1).eval()
+    output, state = rival(torch.randn(1, 1, 1), lengths=[1])
+    assert output.shape == (1, 1, 1)
+    assert output.isfinite().all()
+    assert all(t.isfinite().all() for t in state)
+
+
+@every
+def test_they_are_rivals(name):
+    assert issubclass(MODELS[name], Rival)
+    assert ">>>" in MODELS[name].__doc__
+
+
+def test_import_loads_no_compiler():
+    code = """
+import sys, unicornn.baselines
+assert not {"numba", "triton"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
