@@ -79,9 +79,13 @@ def data(
     from unicornn import tasks as every
 
     found, source = every.find(task), _source(data)
+    here: dict[Path, bool] = {}
     for file in found.files:
         path = source.fetch(file, progress=console.is_terminal)
-        console.print(f"{path}: here", highlight=False, soft_wrap=True)
+        here[path] = here.get(path, True) and source.verified(file)
+    for path, verified in here.items():
+        how = "verified by its hash" if verified else "here, in a form that has no published hash"
+        console.print(f"{path}: {how}", highlight=False, soft_wrap=True)
     with console.status("Reading"):
         parts = found.load(source, {option: values[0] for option, values in found.options.items()}, 0)
     sizes = ", ".join(f"{name} {len(getattr(parts, name)):,}" for name in ("train", "valid", "test"))

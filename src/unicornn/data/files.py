@@ -96,6 +96,14 @@ class Source:
         lines.append("another folder is named by --data DIR or the variable UNICORNN_DATA.")
         return "\n".join(lines)
 
+    def verified(self, file: File) -> bool:
+        """Whether the file has the published hash; other forms of it, and hand-made ones, have none."""
+        import pooch
+
+        path = self.data / file.path
+        kind, _, known = file.hash.partition(":")
+        return bool(known) and path.is_file() and pooch.file_hash(str(path), alg=kind) == known
+
     def fetch(self, file: File, *, progress: bool = False) -> Path:
         """Downloads a file into the data folder unless it is there, and verifies it by its hash."""
         import pooch
@@ -112,7 +120,9 @@ class Source:
         except ValueError as error:
             raise CorruptData(f"{file.url}: what came is not what was expected, nothing was kept: {error}") from error
         except Exception as error:  # of urllib, requests, ftplib: whatever the network may do
-            raise MissingData(self._message([file], f"{type(error).__name__} on fetching: {error}")) from error
+            raise MissingData(
+                self._message([file], f"not in {self.data}, and fetching failed: {type(error).__name__}")
+            ) from error
         return target
 
     def cached(

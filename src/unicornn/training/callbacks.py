@@ -121,7 +121,7 @@ class ShownProgress(pl.Callback):
         if not self.console.is_terminal and trainer.is_global_zero and module.history:
             row = module.history[-1]
             fields = self._fields(module, row["train_loss"])
-            self.console.print(" · ".join(text for text in fields.values() if text), highlight=False)
+            self.console.print(" · ".join(text for text in fields.values() if text), highlight=False, soft_wrap=True)
 
     def _fields(self, module: InTraining, loss: float) -> dict[str, str]:
         share, now = module.share(), module.seconds - module.before
