@@ -194,6 +194,24 @@ def diagnose(run: RunFolder, data: DataFolder = None) -> None:
     console.print(f"wrote {run / 'diagnosis.json'} and diagnosis.png", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def bench(
+    models: Annotated[list[str] | None, typer.Argument(help="Rivals by name; all if none is named.")] = None,
+    lengths: Annotated[list[int], typer.Option("--length", help="N, may be repeated.")] = [1000, 2000],  # noqa: B006
+    batch_size: Annotated[int, typer.Option(help="b.")] = 128,
+    hidden_size: Annotated[int, typer.Option(help="m, and d.")] = 128,
+    seconds: Annotated[float, typer.Option(help="At most, for one model and length.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder of bench.json and the chart.")] = Path("runs/bench"),
+) -> None:
+    """The paper's speed figure on this machine: a training step's time and memory, beside the rivals'."""
+    from unicornn.bench import bench as measure
+
+    measure(
+        models, lengths=lengths, batch_size=batch_size, d=hidden_size, hidden_size=hidden_size, seconds=seconds,
+        out=out, console=console,
+    )  # fmt: skip
+
+
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)([smh]?)", text)
     if not match or not float(match[1]):

@@ -30,6 +30,16 @@ def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: 
         training used, of the last output; lyapunov: the largest exponent per step, None if the sequences are too short.
         For UnICORNN also, per layer: smallest and largest effective time steps, ‖w‖_∞; and recovered_exactly: whether
         the states at the beginning come back bit for bit.
+
+    Example:
+        >>> import tempfile
+        >>> from unicornn import tasks
+        >>> from unicornn.diagnose import diagnose
+        >>> from unicornn.training import resolve, train
+        >>> config = resolve(tasks.find("digits"), settings={"epochs": 1, "hidden_size": 8})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     diagnose(train(config, folder + "/run"))["recovered_exactly"]
+        True
     """
     run = run if isinstance(run, Run) else Run(run)
     config = Config.from_dict(run.config)

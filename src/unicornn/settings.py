@@ -18,7 +18,15 @@ OPTIMIZERS = ("adam", "adamw")
 
 @dataclass(frozen=True)
 class Config:
-    """All that a run depends on, the data and the versions apart."""
+    """All that a run depends on, the data and the versions apart; made by ``resolve``.
+
+    Example:
+        >>> from unicornn import tasks
+        >>> from unicornn.settings import Config, resolve
+        >>> config = resolve(tasks.find("digits"), seed=3)
+        >>> Config.from_dict(config.as_dict()) == config
+        True
+    """
 
     task: str
     model: str
@@ -74,9 +82,7 @@ def resolve(
         ours = task.models["unicornn"]
         of_model = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
     if model == "unicornn":
-        of_model.setdefault(
-            "backward", "store"
-        )  # the gradients of "invert", faster; --set backward=invert saves memory
+        of_model.setdefault("backward", "store")  # faster than "invert", the gradients are the same
     of_task = {option: values[0] for option, values in task.options.items()}
 
     for changes in (task.variants.get(variant or "", {}), settings or {}):

@@ -97,14 +97,18 @@ def test_windows_without_a_figure_are_left_out(small_bidmc, tmp_path):
         (folder / file.name).symlink_to(file)
     for name, change in (
         ("bidmc_03_Numerics.csv", lambda n, cells: [*cells[:3], "NaN", cells[4]] if n < 35 else cells),
+        ("bidmc_07_Numerics.csv", lambda n, cells: [*cells[:3], "0", cells[4]] if n < 32 else cells),
         ("bidmc_05_Signals.csv", lambda n, cells: [*cells[:2], "NaN", cells[3]] if n == 100 else cells),
     ):
         head, *rows = (folder / name).read_text().splitlines()
         changed = [",".join(change(n, row.split(","))) for n, row in enumerate(rows)]
         (folder / name).unlink()
         (folder / name).write_text("\n".join([head, *changed]))
-    splits = RR.load(Source(tmp_path, tmp_path / "cache"), small.options(RR), 0)
-    assert sum(map(len, splits[:3])) == 159 - 2 - 1  # the windows of seconds 0 and 3; that of second 0
+    for task, left_out in ((RR, 4), (HR, 1)):  # without rate: seconds 0 and 3, second 0; with a gap: second 0
+        for split in task.options["split"]:
+            parts = task.load(Source(tmp_path, tmp_path / "cache"), small.options(task, split=split), 0)[:3]
+            assert sum(map(len, parts)) == 159 - left_out
+            assert all(small.everything(part).target.isfinite().all() for part in parts)
 
 
 def test_from_ts(source):
@@ -132,17 +136,18 @@ def test_files():
 @pytest.mark.slow
 def test_real(real):
     small.needs(real, *FILES)
-    for task, least, most in ((RR, 0, 40), (HR, 40, 150)):
+    for task, least, most, sizes in ((RR, 1, 40, [5509, 1181, 1181]), (HR, 40, 150, [5566, 1192, 1192])):
         splits = task.load(real, small.options(task), 0)
-        assert [len(part) for part in splits[:3]] == [5566, 1192, 1192]
+        assert [len(part) for part in splits[:3]] == sizes
+        assert f"{sum(sizes):,} windows" in task.size
         targets = torch.cat([part.part.target[part.rows] for part in splits[:3]])
         assert targets.min() >= least
         assert targets.max() <= most
-        u = splits.train.batch(torch.arange(0, 5566, 10), 0).u
+        u = splits.train.batch(torch.arange(0, sizes[0], 10), 0).u
         torch.testing.assert_close(u.mean((0, 1)), torch.zeros(2), atol=0.05, rtol=0)
         torch.testing.assert_close(u.std((0, 1)), torch.ones(2), atol=0.05, rtol=0)
     splits = RR.load(real, small.options(RR, split="patient"), 0)
-    assert sum(map(len, splits[:3])) == 7950
+    assert sum(map(len, splits[:3])) == 7871
 
 
 @pytest.mark.slow

@@ -32,6 +32,11 @@ class File:
         hash: "sha256:..." or "md5:..." of what the url gives.
         also: paths of other forms that will do: unpacked, or packed in another way.
         about: for whom has to get it by hand: what it is and who has it.
+
+    Example:
+        >>> from unicornn.data import File
+        >>> File("cifar-10-binary.tar.gz", also=("cifar-10-batches-bin",)).url
+        ''
     """
 
     path: str

@@ -27,6 +27,12 @@ class Batch(NamedTuple):
 
     Shapes: u (N, b, d), or (N, b) whole numbers for text; target (b,) classes or numbers, (N, b, k) for a forecast;
     lengths (b,) or None if all are N long.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.tasks import Batch
+        >>> Batch(torch.zeros(100, 4, 3), torch.zeros(4, dtype=torch.int64)).lengths is None
+        True
     """
 
     u: Tensor
@@ -35,7 +41,19 @@ class Batch(NamedTuple):
 
 
 class Part(Protocol):
-    """The training, validation or test set."""
+    """The training, validation or test set. ``Sequences`` is one; a class of one's own needs these two methods.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.tasks import Batch
+        >>> class Ramps:
+        ...     def __len__(self):
+        ...         return 1000
+        ...     def batch(self, indices, draw):
+        ...         return Batch(torch.linspace(0, 1, 50)[:, None, None] * indices[:, None], indices.float())
+        >>> Ramps().batch(torch.tensor([3, 4]), draw=-1).u.shape
+        torch.Size([50, 2, 1])
+    """
 
     def __len__(self) -> int: ...
 
@@ -89,7 +107,15 @@ class Sequences:
 
 
 class Splits(NamedTuple):
-    """What ``Task.load`` returns. ``embedding`` (words, k) are a text's initial word vectors."""
+    """What ``Task.load`` returns. ``embedding`` (words, k) are a text's initial word vectors.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.tasks import Sequences, Splits
+        >>> parts = [Sequences(torch.zeros(n, 100, 3), torch.zeros(n)) for n in (70, 15, 15)]
+        >>> len(Splits.of(parts).test)
+        15
+    """
 
     train: Part
     valid: Part
@@ -116,6 +142,11 @@ class Training:
         weight_decay: of the optimiser.
         clip: largest norm of the gradient; 0 for no clipping.
         eval_batch_size: sequences in a batch of validation and test.
+
+    Example:
+        >>> from unicornn.tasks import Training
+        >>> Training(lr=1e-2, epochs=500, drop_after=250).schedule
+        'step'
     """
 
     lr: float = 1e-3
@@ -133,6 +164,11 @@ class Quoted(NamedTuple):
     """A published figure, in the task's metric (accuracies as fractions), and where it is from.
 
     ``only`` names the options for which it holds, if not for all.
+
+    Example:
+        >>> from unicornn.tasks import Quoted
+        >>> Quoted("coRNN", 0.867, 0.03, units=32, parameters=2_400, source="tab:worms").value
+        0.867
     """
 
     model: str
@@ -165,6 +201,12 @@ class Task:
         files: the data files; none if it is generated or comes with a library.
         text: whether the input is words, embedded first; and the dropout of the embedding.
         protocol: what a reader must know beside the figures.
+
+    Example:
+        >>> from unicornn import tasks
+        >>> task = tasks.find("psmnist")
+        >>> task.kind, task.metric, task.models["unicornn"]["alpha"]
+        ('classify', 'accuracy', 12.53)
     """
 
     name: str
