@@ -16,6 +16,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +47,14 @@ def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def command() -> str:
+    """The command line that this process was started with, if it is ours; without the password of a database."""
+    name = Path(sys.argv[0])
+    ours = name.name.startswith("unicornn") or name.parts[-2:] == ("unicornn", "__main__.py")
+    words = [re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", word) for word in sys.argv[1:]]
+    return f"unicornn {shlex.join(words)}" if ours else ""
 
 
 def write_json(path: Path, value: Any) -> None:
