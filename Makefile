@@ -13,8 +13,8 @@ help: ## list the targets
 env: $(STAMP) ## make .venv with the pinned packages (PYTHON=... picks the interpreter, 3.11 or newer)
 
 # torch comes first and pinned: left to the resolver it can pull gigabytes of CUDA packages.
-# The build tools are installed too, so that they are pinned like the rest. aeon comes last and alone: it asks for an older
-# numba, of which the reader of .ts files, all that is used of it, makes no use.
+# The build tools are installed too, so that they are pinned like the rest. aeon and pysiglib come last, without what they
+# ask for: an older numba, of which the reader of .ts files, all that is used of aeon, makes no use; a source package.
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; try make env PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt torch
 	$(PIP) install -c constraints.txt hatchling editables
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
-	$(PIP) install -c constraints.txt --no-deps aeon deprecated wrapt
+	$(PIP) install -c constraints.txt --no-deps aeon deprecated wrapt pysiglib
 	@touch $@
 
 demo: $(STAMP) ## noisy digits: the layer beside an LSTM, 75 seconds each, and a report

@@ -1,4 +1,4 @@
-"""The command line: ``unicornn tasks | data | train | evaluate | report | diagnose | bench``."""
+"""The command line: ``unicornn tasks | data | train | search | evaluate | report | diagnose | bench``."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def main() -> None:
         app()
     except (ValueError, MissingData, CorruptData, FloatingPointError) as error:
         _fail(str(error))
-    except ModuleNotFoundError as error:
-        _fail(f"{error.name} is not installed; try pip install 'unicornn[train]'")
+    except ImportError as error:
+        known = "pip install" in str(error)  # ours, which says what to do
+        _fail(str(error) if known else f"{error.name} is not installed; try pip install 'unicornn[train]'")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
@@ -139,6 +140,54 @@ def train(
             f"test {metric} [bold]{figure(metric, result['test'])}[/] (validation {figure(metric, result['valid'])}, "
             f"epoch {result['best_epoch']} of {result['epochs']}) · {done.config['parameters']:,} parameters · "
             f"{duration(result['seconds'])}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@app.command()
+def search(
+    task: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.")],
+    trials: Annotated[int, typer.Option(help="How many, over all processes of the search.", min=1)] = 50,
+    model: Annotated[str, typer.Option(help="unicornn, or a rival: lstm, gru, ...")] = "unicornn",
+    variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
+    seed: Annotated[int, typer.Option(help="Of what is drawn, and of every training.")] = 0,
+    epochs: Annotated[int | None, typer.Option(help="Of a trial, instead of the paper's.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Stop a trial after this time: 90s, 30m, 1.5h.")] = None,
+    range_: Annotated[
+        list[str], typer.Option("--range", help="NAME=LOW,HIGH, or NAME=VALUE to fix it: --range lr=1e-4,1e-2.")
+    ] = [],  # noqa: B006
+    set_: Annotated[list[str], typer.Option("--set", help="NAME=VALUE, any other setting, not searched.")] = [],  # noqa: B006
+    sampler: Annotated[str, typer.Option(help="random or tpe.")] = "random",
+    pruner: Annotated[str, typer.Option(help="none, median or hyperband: stops bad trials early.")] = "none",
+    storage: Annotated[str | None, typer.Option(help="For many machines: postgresql+psycopg://USER@HOST/NAME.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of the search; else one below runs/.")] = None,
+    data: DataFolder = None,
+) -> None:
+    """Searches for hyperparameters by the validation set, as the paper did. The same command goes on, or helps."""
+    import torch
+
+    from unicornn import tasks as every
+    from unicornn.search import search as look
+    from unicornn.search.space import parse as parse_ranges
+    from unicornn.settings import parse
+    from unicornn.words import figure
+
+    torch.set_flush_denormal(True)
+    found = every.find(task)
+    folder = out or _folder(found.name, f"search-{model}", variant, seed, [*set_, *range_])
+    console.print(f"{found.title}: search, {model}, {trials} trials, in {folder}", highlight=False, soft_wrap=True)
+    study = look(
+        task, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
+        budget=None if budget is None else _seconds(budget), model=model, variant=variant, settings=parse(set_),
+        space=parse_ranges(range_), seed=seed, source=_source(data), console=console,
+    )  # fmt: skip
+    if study.best is None:
+        console.print("no trial was complete: all have failed", highlight=False)
+    else:
+        console.print(
+            f"best validation {study.metric} [bold]{figure(study.metric, study.best.value)}[/], trial "
+            f"{study.best.number}; with the test set:\n{escape(study.command)}",
             highlight=False,
             soft_wrap=True,
         )

@@ -58,6 +58,15 @@ def test_from_training_to_report():
     assert "Which was larger" in Path("page.html").read_text()
 
 
+@pytest.mark.slow
+def test_bench():
+    sizes = ["--length", 8, "--batch-size", 2, "--hidden-size", 4, "--seconds", 0.1]
+    status, said = unicornn("bench", "lstm", *sizes, "--out", "bench")
+    assert status == 0
+    assert "lstm" in said
+    assert {p.name for p in Path("bench").iterdir()} == {"bench.json", "bench.png", "bench.svg"}
+
+
 def test_a_rival_by_name():
     status, said = unicornn("train", small.__file__, "--model", "gru", "--epochs", 1, "--out", "run")
     assert status == 0

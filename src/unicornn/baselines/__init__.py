@@ -28,6 +28,7 @@ from unicornn.baselines.lru import LRU as LRU
 from unicornn.baselines.lstm import LSTM as LSTM
 from unicornn.baselines.mingru import MinGRU as MinGRU
 from unicornn.baselines.relu_gru import ReLUGRU as ReLUGRU
+from unicornn.baselines.sign_ncde import SignatureNCDE as SignatureNCDE
 from unicornn.baselines.skip import SkipGRU as SkipGRU
 from unicornn.baselines.skip import SkipLSTM as SkipLSTM
 from unicornn.baselines.sru import SRU as SRU
@@ -47,6 +48,7 @@ MODELS: dict[str, type[nn.Module]] = {
     "incremental": Incremental,
     "cornn": CoRNN,
     "lem": LEM,
+    "sign-ncde": SignatureNCDE,
     # independent neurons
     "indrnn": IndRNN,
     "sru": SRU,

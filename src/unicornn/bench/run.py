@@ -38,8 +38,8 @@ def bench(
     A run that was killed goes on where it was if it is started again with the same sizes.
 
     Args:
-        models: names of ``unicornn.baselines.MODELS``; all if None. UnICORNN is there always, both gradient
-            methods of it.
+        models: names of ``unicornn.baselines.MODELS``; all that can be run if None. UnICORNN is there always, with both
+            gradient methods.
         lengths: N. Memory is also measured at a half and a quarter of the shortest.
         batch_size, d, hidden_size: b, d, m.
         layers: L by name where it is not the paper's (two for UnICORNN, SRU and IndRNN, else one).

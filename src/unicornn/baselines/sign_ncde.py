@@ -1,0 +1,193 @@
+"""Signature NCDE: a differential equation driven by the log-signatures of windows of the sequence."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import checks
+from unicornn.baselines.contract import Common, Layer, Rival
+
+LYNDON = 1  # pysiglib's number for coordinates by Lyndon words, those of the authors' library
+
+
+def channels(width: int, depth: int) -> int:
+    """Numbers in the log-signature of a path with so many channels: its Lyndon words of up to ``depth`` letters.
+
+    Example:
+        >>> channels(7, 1), channels(7, 2)
+        (7, 28)
+    """
+    words: dict[int, int] = {}
+    for k in range(1, depth + 1):
+        words[k] = (width**k - sum(j * words[j] for j in words if k % j == 0)) // k
+    return sum(words.values())
+
+
+def log_signatures(paths: Tensor, depth: int) -> Tensor:
+    """(k, channels) of k paths (k, points, width), linear between their points."""
+    try:
+        library, differentiable = (importlib.import_module(name) for name in ("pysiglib", "pysiglib.torch_api"))
+    except ImportError as error:
+        raise ImportError("sign-ncde: log-signatures need pysiglib: pip install 'unicornn[ncde]'") from error
+    library.prepare_log_sig(paths.shape[-1], depth, method=LYNDON)
+    return differentiable.log_sig(paths, depth, method=LYNDON)
+
+
+class SignatureNCDELayer(Layer):
+    """``initial`` (m, width + 1), and f_θ: ``enter`` (p, m), ``hidden`` (p, p), ``leave`` (m · channels, p)."""
+
+    def __init__(
+        self,
+        width: int,
+        m: int,
+        *,
+        step: int,
+        depth: int,
+        dt: float,
+        multiplier: int,
+        hidden_layers: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.m, self.width, self.step, self.depth, self.dt = m, width, step, depth, dt
+        self.repeats, p = hidden_layers - 1, multiplier * m
+
+        def linear(inward: int, outward: int) -> nn.Linear:
+            return nn.Linear(inward, outward, device=device, dtype=dtype)
+
+        self.initial, self.enter = linear(width + 1, m), linear(m, p)
+        self.hidden = linear(p, p) if self.repeats else None
+        self.leave = linear(p, m * channels(width + 1, depth))
+
+    def reset_parameters(self) -> None:
+        for linear in (self.initial, self.enter, self.hidden, self.leave):
+            if linear is not None:
+                linear.reset_parameters()
+
+    def slope(self, h: Tensor, signature: Tensor) -> Tensor:
+        """f_θ(h) times the log-signature: h (b, m), signature (b, channels)."""
+        z = self.enter(h)
+        for _ in range(self.repeats):
+            z = self.hidden(z.relu())  # type: ignore[misc]
+        return torch.bmm(self.leave(z.tanh()).unflatten(1, (self.m, -1)), signature[:, :, None]).squeeze(2)
+
+    def advance(self, h: Tensor, signature: Tensor) -> Tensor:
+        """One Runge-Kutta step of length 1, by the 3/8 rule: what torchdiffeq, which the authors use, calls rk4."""
+        k1 = self.slope(h, signature)
+        k2 = self.slope(h + k1 / 3, signature)
+        k3 = self.slope(h + k2 - k1 / 3, signature)
+        k4 = self.slope(h + k1 - k2 + k3, signature)
+        return h + (k1 + 3 * (k2 + k3) + k4) / 8
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        (N, b, width), step = x.shape, self.step
+        h, kept, count = state
+        if not bool(((count >= 0) & (count <= step)).all()):
+            raise ValueError(
+                f"state[2]: expected 0 to step={step} samples in unfinished windows, got {count.flatten().tolist()}"
+            )
+        # Samples from before stand right in front of the new ones, so that of k of them the first is at step - k.
+        earlier = kept.unflatten(1, (step, -1)).transpose(0, 1)
+        samples = torch.cat([earlier[..., :width], x])
+        k, sequence = count.ceil().long().flatten(), torch.arange(b, device=x.device)
+        ends = torch.full_like(k, N) if lengths is None else lengths
+        done = (k + ends - 1) // step
+        h = torch.where(k[:, None] > 0, h, self.initial(nn.functional.pad(x[0], (1, 0))))
+
+        trajectory = [h]
+        for w, signature in enumerate(self.drive(samples, k, int(done.max()))):
+            h = torch.where(w < done[:, None], self.advance(h, signature), h)
+            trajectory.append(h)
+        n = torch.arange(N, device=x.device)[:, None]
+        output = torch.stack(trajectory)[((k + n) // step).clamp(max=len(trajectory) - 1), sequence]
+
+        j = torch.arange(step, device=x.device)[:, None]
+        rest = k + ends - done * step
+        last = torch.where((j >= step - rest)[:, :, None], samples[ends + j, sequence], 0)
+        last = nn.functional.pad(last, (0, earlier.shape[2] - width))
+        return output, (h, last.transpose(0, 1).flatten(1), count + (ends - done * step)[:, None])
+
+    def drive(self, samples: Tensor, k: Tensor, windows: int) -> Sequence[Tensor]:
+        """The log-signatures (b, channels), window by window; those after a sequence's end mean nothing."""
+        b, step = len(k), self.step
+        first = step * torch.arange(windows, device=k.device)[:, None] + step - k
+        at = first[:, :, None] + torch.arange(step + 1, device=k.device)
+        at, sequence = at.clamp(max=len(samples) - 1), torch.arange(b, device=k.device)[:, None]
+        paths = samples[at, sequence].flatten(0, 1)
+        time = self.dt * torch.arange(step + 1, device=k.device, dtype=samples.dtype)
+        paths = torch.cat([time[:, None].expand(len(paths), -1, -1), paths], -1)
+        # Not unflatten and unbind: the gradient would reach pysiglib as a view, of which it warns.
+        return log_signatures(paths, self.depth).split(b)[:windows]  # of no rows it makes one piece, not none
+
+
+class SignatureNCDE(Rival):
+    """Neural controlled differential equation on log-signatures (Morrill, Salvi, Kidger, Foster & Lyons, ICML 2021).
+
+    Time is added to the input as a channel, and the sequence cut into windows of ``step`` samples that share their
+    ends. Over a window
+
+        dh/ds = f_θ(h) ℓ,   s from 0 to 1,
+
+    ℓ being the window's log-signature: at depth 1 the increments of all channels, at depth 2 also the Lévy areas
+    ½∫(X_i dX_j - X_j dX_i) of all pairs. One Runge-Kutta step per window; h starts as a linear map of the first sample.
+    f_θ is a network with ReLU between its hidden layers, tanh after the last, and a linear map to the m · channels
+    entries of the matrix. As in the authors' code, all hidden layers but the first share one matrix.
+
+    h moves when a window is complete: until then the output is that of the window before, and the samples wait in the
+    state, so that a sequence can be cut anywhere and continued. As in the authors' code, an unfinished window at the
+    end of a sequence has no part in its last output. A sequence that has not begun has 0 samples there; only then is h
+    taken from the first sample instead of the state.
+
+    Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in). Needs ``pip install 'unicornn[ncde]'`` to run.
+
+    Args:
+        step: samples that a window advances by.
+        depth: of the log-signature; the channels of it grow as (d + 1)^depth.
+        dt: time between two samples. The authors let it run from 0 to 1 over the sequence.
+        multiplier: hidden layers of f_θ have multiplier · m neurons.
+        hidden_layers: of f_θ, 1 or more.
+        The others are as for ``Rival``. Defaults are those published for EigenWorms, with the best step and depth.
+
+    Shapes: input (N, b, d), output (N, b, m) = h, state (h, samples, count): h (L, b, m), the samples of the
+    unfinished window (L, b, step · d), or step · max(d, m) if there are layers above, and their number (L, b, 1).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import SignatureNCDE
+        >>> rival = SignatureNCDE(3, 16, step=8)
+        >>> rival.free_parameters()
+        11088
+        >>> output, (h, samples, count) = rival(torch.randn(50, 4, 3))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        step: int = 4,
+        depth: int = 2,
+        dt: float = 1 / 17983,
+        multiplier: int = 3,
+        hidden_layers: int = 2,
+        **common: Unpack[Common],
+    ) -> None:
+        d, m = checks.whole("input_size", input_size, 1), checks.whole("hidden_size", hidden_size, 1)
+        own = {
+            "step": checks.whole("step", step, 1),
+            "depth": checks.whole("depth", depth, 1),
+            "dt": checks.positive("dt", dt),
+            "multiplier": checks.whole("multiplier", multiplier, 1),
+            "hidden_layers": checks.whole("hidden_layers", hidden_layers, 1),
+        }
+        widest = d if num_layers == 1 else max(d, m)
+        super().__init__(d, m, num_layers, SignatureNCDELayer, own, states=(m, step * widest, 1), **common)
