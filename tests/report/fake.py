@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from unicornn.runs import Run
+from unicornn.studies import Study, Trial
 from unicornn.tasks import Quoted, Task, Training, registry
 
 METRICS = {"classify": ("accuracy", True), "regress": ("RMSE", False), "forecast": ("NRMSE", False)}
@@ -80,6 +81,36 @@ def replace_tasks(monkeypatch):
     monkeypatch.setattr(registry, "_built_in", lambda: made)
 
 
+SPACE = {
+    "lr": {"low": 1e-4, "high": 1e-1, "log": True},
+    "batch_size": {"values": [16, 32, 64]},
+    "alpha": {"low": 0.0, "high": 30.0, "log": False},
+}
+
+
+def write_study(folder, kind="classify", *, trials=12, **changes):
+    """A search's folder: every sixth trial has failed, every fourth was pruned."""
+    rng = np.random.default_rng(0)
+    metric, more_is_better = METRICS[kind]
+    made = []
+    for i in range(trials):
+        state = "failed" if i % 6 == 5 else "pruned" if i % 4 == 3 else "complete"
+        drawn = {"lr": float(10 ** rng.uniform(-4, -1)), "batch_size": int(rng.choice([16, 32, 64]))}
+        drawn["alpha"] = float(rng.uniform(0, 30))
+        value = None if state == "failed" else float(rng.random())
+        made.append(Trial(i, state, value, drawn, 61.7, 5, "loss: nan" if state == "failed" else ""))
+    study = {
+        "task": kind, "title": TITLES[kind], "model": "unicornn", "variant": None, "metric": metric,
+        "more_is_better": more_is_better, "seed": 0, "settings": {"epochs": 5}, "sampler": "random", "pruner": "median",
+        "asked": 50, "space": SPACE, "trials": made, "importances": {"lr": 0.7, "alpha": 0.2, "batch_size": 0.1},
+        "command": "unicornn train classify --set lr=0.1",
+    }  # fmt: skip
+    folder.mkdir(parents=True)
+    study = Study(**(study | changes))
+    study.write(folder / "study.json")
+    return study
+
+
 def write_many(root):
     """Runs of every kind: seeds, rivals, other settings, a variant, an unfinished one, one that has just begun."""
     hostile = "<script>alert('x')</script>"
@@ -93,4 +124,5 @@ def write_many(root):
     write_run(root / "heart/2", "regress", test=1.498, seed=2, epochs=80, task_options={"split": "patient"})
     write_run(root / "lorenz/1", "forecast", test=0.0123, epochs=25)
     write_run(root / "odd/<b>", task=hostile, title=hostile, model="$\\frac_" + hostile, command="a && b <i>")
+    write_study(root / "search", title=hostile, settings={"n": hostile}, command="a && b <i>")
     write_run(root / "begun", "regress", finished=False, task="mine/task.py", title="", protocol="", epochs=0)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unicornn.report.folders import find_runs as find_runs
+from unicornn.report.folders import find_studies as find_studies
 from unicornn.report.groups import group_runs
 from unicornn.report.page import make_page
 from unicornn.runs import written_whole
@@ -18,7 +19,7 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
     """Writes one self-contained page about some runs: no script, no request, readable offline and on a phone.
 
     Args:
-        runs: run folders, or folders that contain run folders.
+        runs: run folders, or folders that contain run folders, or those of searches.
         out: the page to be written, whole or not at all.
         curves: a folder with the authors' learning curves, drawn beside ours: TASK.csv, or TASK_VARIANT.csv for a
             variant, with the columns ``epoch`` and ``valid_...`` (percent if its name ends in ``_percent``).
@@ -43,7 +44,11 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
         raise ValueError(f"out: expected the path of a file to write, got the folder {out}")
     if curves is not None and not Path(curves).is_dir():
         raise ValueError(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
-    text = make_page(group_runs(find_runs(runs)), None if curves is None else Path(curves))
+    found, studies = find_runs(runs), find_studies(runs)
+    text = make_page(group_runs(found), None if curves is None else Path(curves), studies)
     with written_whole(out) as file:
         file.write(text.encode("utf-8"))
     return out
+
+
+__all__ = ["find_runs", "find_studies", "report"]

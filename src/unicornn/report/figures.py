@@ -22,7 +22,7 @@ MOST_NUMBERED = 12  # classes: above, the numbers in a confusion matrix are too 
 TIMES = ((2 * 3600, 3600, "hours"), (2 * 60, 60, "minutes"), (0, 1, "seconds"))  # from how many on, in which unit
 
 
-def _axes(x: str, y: str, size: tuple[float, float] = (4.8, 3.3)) -> tuple[Figure, Axes]:
+def make_axes(x: str, y: str, size: tuple[float, float] = (4.8, 3.3)) -> tuple[Figure, Axes]:
     figure = Figure(figsize=size, layout="constrained", facecolor="white")
     axis = figure.add_subplot(xlabel=x, ylabel=y)
     axis.spines[["top", "right"]].set_visible(False)
@@ -33,14 +33,14 @@ def _axes(x: str, y: str, size: tuple[float, float] = (4.8, 3.3)) -> tuple[Figur
     return figure, axis
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A label that has no formula, is in the font, and is not hidden by a leading underscore."""
     text = text.encode("ascii", "backslashreplace").decode().replace("$", r"\$")
     text = text if len(text) <= 48 else text[:47] + "..."
     return f" {text}" if text.startswith("_") else text
 
 
-def _logarithmic(axis: Axes, values: np.ndarray) -> None:
+def logarithmic(axis: Axes, values: np.ndarray) -> None:
     """A logarithmic y axis whose ticks are plain numbers, and numerous enough if it spans little."""
     axis.set_yscale("log")
     low, high = float(values.min()), float(values.max())
@@ -80,7 +80,7 @@ def learning_curves(
     unit, name = 1, "epoch"
     if against == "seconds":
         unit, name = next((unit, name) for least, unit, name in TIMES if longest >= least)
-    figure, axis = _axes(name, f"validation {metric}" + (" (%)" if percent else ""))
+    figure, axis = make_axes(name, f"validation {metric}" + (" (%)" if percent else ""))
     lines, labels = [], []
     if reference is not None:
         valid = reference["valid"] * (100 if percent else 1)
@@ -95,11 +95,11 @@ def learning_curves(
             colour = COLOURS[i % len(COLOURS)]
             line = axis.plot(run[against] / unit, valid, color=colour, linewidth=1.4, alpha=0.9, marker=marker)
             if j == 0:
-                lines, labels = lines + line, [*labels, _plain(label)]
+                lines, labels = lines + line, [*labels, plain(label)]
     drawn = np.concatenate([[], *(np.asarray(line.get_ydata(), dtype=float) for line in axis.lines)])
     drawn = drawn[np.isfinite(drawn)]
     if not percent and len(drawn) and drawn.min() > 0:
-        _logarithmic(axis, drawn)
+        logarithmic(axis, drawn)
     if lines:
         axis.legend(lines, labels, fontsize=9, frameon=False)
     return figure
@@ -116,11 +116,11 @@ def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
         >>> len(time_steps(UnICORNN(1, 8, num_layers=3).time_steps()).axes[0].lines)
         3
     """
-    figure, axis = _axes("neuron, sorted", "effective time step Δt σ̂(c)")
+    figure, axis = make_axes("neuron, sorted", "effective time step Δt σ̂(c)")
     layers = [layer.detach().double().sort().values.cpu().numpy() for layer in a]
     for l, layer in enumerate(layers):
         axis.plot(np.arange(1, len(layer) + 1), layer, color=COLOURS[l % len(COLOURS)], label=f"layer {l + 1}")
-    _logarithmic(axis, np.concatenate(layers))
+    logarithmic(axis, np.concatenate(layers))
     axis.legend(fontsize=9, frameon=False)
     return figure
 
@@ -137,7 +137,7 @@ def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
         >>> weight_norms([run, run]).axes[0].lines[0].get_ydata()
         array([1. , 1.5])
     """
-    figure, axis = _axes("epoch", r"$\Vert w\Vert_\infty$")
+    figure, axis = make_axes("epoch", r"$\Vert w\Vert_\infty$")
     by_epoch = pd.concat(runs).groupby("epoch")
     names = sorted((name for name in runs[0] if name.startswith("w_norm_")), key=lambda name: int(name[7:]))
     for l, name in enumerate(names):
@@ -167,7 +167,7 @@ def confusion(target: np.ndarray, prediction: np.ndarray) -> Figure:
     counts = np.zeros((k, k), dtype=np.int64)
     np.add.at(counts, (index[:n], index[n:]), 1)
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    figure, axis = _axes("predicted class", "true class", (4.6, 4.2))
+    figure, axis = make_axes("predicted class", "true class", (4.6, 4.2))
     axis.grid(False)
     image = axis.imshow(share, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     figure.colorbar(image, label="share of the true class", shrink=0.8)
@@ -193,7 +193,7 @@ def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:
         2
     """
     target, prediction = np.ravel(target), np.ravel(prediction)
-    figure, axis = _axes("target", "prediction", (4.6, 4.2))
+    figure, axis = make_axes("target", "prediction", (4.6, 4.2))
     many = len(target) > 500
     axis.scatter(
         target, prediction, s=6 if many else 16, color=COLOURS[0], alpha=0.35 if many else 0.7, linewidths=0,

@@ -14,6 +14,7 @@ from torch import Tensor
 from unicornn import functional
 from unicornn.layer import UnICORNN
 from unicornn.runs import NotARun, Run
+from unicornn.studies import Study, read_study
 
 NEEDED = {"task": str, "model": str, "seed": int, "metric": str, "more_is_better": bool}  # of config.json
 MAPPINGS = ("training", "model_options", "task_options")
@@ -39,6 +40,8 @@ def _check(run: Run) -> Run:
             raise wrong("metrics.csv", f"has no column of numbers {column!r}")
     if run.finished:
         for key in ("valid", "test", "seconds", "epochs"):
+            if key == "test" and key not in run.result:  # a trial of a search
+                continue
             if not isinstance(run.result.get(key), (int, float)):
                 raise wrong("result.json", f"has {key!r} = {run.result.get(key)!r}, not a number")
     if run.predictions is not None:
@@ -50,6 +53,8 @@ def _check(run: Run) -> Run:
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
     """The runs in these folders: each is a run's, or contains run folders at any depth, known by their config.json.
+
+    The trials of a search are left out: ``find_studies`` finds it.
 
     Raises ``NotARun`` for a folder that has none, and for a run that cannot be read.
 
@@ -64,14 +69,35 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
         raise TypeError(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")
     found: dict[Path, Run] = {}
     for path in map(Path, paths):
-        folders = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.rglob("config.json"))
-        if not folders:
+        folders = [path] if (path / "config.json").is_file() else _runs_below(path)
+        if not folders and not _studies_below(path):
             raise NotARun(f"run: expected a run folder, or a folder that contains some, got {path}")
         for folder in folders:
             found.setdefault(folder.resolve(), Run(folder))
-    if not found:
+    if not len(paths):
         raise ValueError("runs: expected at least one folder, got none")
     return [_check(run) for run in found.values()]
+
+
+def find_studies(paths: Sequence[str | Path]) -> dict[Path, Study]:
+    """The searches in these folders, at any depth, by the folder of each: known by their study.json.
+
+    Example:
+        >>> from unicornn.report import find_studies
+        >>> find_studies(["nowhere"])
+        {}
+    """
+    found = {folder.resolve(): folder for path in map(Path, paths) for folder in _studies_below(path)}
+    return {folder: read_study(folder / "study.json") for folder in found.values()}
+
+
+def _studies_below(path: Path) -> list[Path]:
+    return sorted(p.parent for p in path.rglob("study.json"))
+
+
+def _runs_below(path: Path) -> list[Path]:
+    folders = sorted(p.parent for p in path.rglob("config.json"))
+    return [f for f in folders if not (f.parent.name == "trials" and (f.parent.parent / "study.json").is_file())]
 
 
 def run_time_steps(run: Run) -> Tensor | None:

@@ -64,7 +64,8 @@ class Entry:
 
     @property
     def test(self) -> Spread:
-        return spread([float(run.result["test"]) for run in self.finished], self.more_is_better)
+        tested = [run.result["test"] for run in self.finished if "test" in run.result]
+        return spread([float(value) for value in tested], self.more_is_better)
 
     @property
     def valid(self) -> Spread:

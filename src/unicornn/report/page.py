@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
 import unicornn
 from unicornn import words
-from unicornn.report import figures, tables
+from unicornn.report import figures, searches, tables
 from unicornn.report.folders import run_time_steps
 from unicornn.report.groups import Group
+from unicornn.report.pictures import picture
 from unicornn.runs import Run
+from unicornn.studies import Study
 
 ABOUT = ("title", "protocol", "command", "metric", "more_is_better")  # of config.json, shown elsewhere or implied
 
 
-def make_page(groups: list[Group], curves: Path | None = None) -> str:
-    """The whole page of at least one group. ``curves``: see ``unicornn.report.report``."""
+def make_page(groups: list[Group], curves: Path | None = None, studies: Mapping[Path, Study] | None = None) -> str:
+    """The whole page of at least one group or search, these by folder. ``curves``: see ``unicornn.report.report``."""
+    studies = studies or {}
     runs = [run for group in groups for run in group.runs]
     unfinished = sum(not run.finished for run in runs)
-    count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}" + (f", {unfinished} unfinished" if unfinished else "")
-    root = Path(os.path.commonpath([run.path.resolve().parent for run in runs]))
+    counts = [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"] if runs else []
+    counts += [f"{unfinished} unfinished"] if unfinished else []
+    counts += [f"{len(studies)} {'search' if len(studies) == 1 else 'searches'}"] if studies else []
+    root = Path(os.path.commonpath([path.resolve().parent for path in (*(run.path for run in runs), *studies)]))
     body = [tables.overview(groups)] if len(groups) > 1 else []
     body += [_section(i, group, root, _reference(group, curves)) for i, group in enumerate(groups)]
-    title = "UnICORNN report" if len(groups) > 1 else f"UnICORNN report: {tables.title(groups[0])}"
+    body += [searches.section(study, os.path.relpath(path.resolve(), root)) for path, study in studies.items()]
+    titles = [*map(tables.title, groups), *(f"search, {study.title}" for study in studies.values())]
+    title = "UnICORNN report" + (f": {titles[0]}" if len(titles) == 1 else "")
     return Template(files("unicornn.report").joinpath("template.html").read_text(encoding="utf-8")).substitute(
-        title=escape(title), subtitle=count, body="\n".join(body), version=escape(unicornn.__version__)
+        title=escape(title), subtitle=", ".join(counts), body="\n".join(body), version=escape(unicornn.__version__)
     )
 
 
@@ -65,7 +69,7 @@ def _section(number: int, group: Group, root: Path, reference: pd.DataFrame | No
     parts.append(tables.results(group))
     if any(not run.finished for run in group.runs):
         parts.append('<p class="quiet">* unfinished: not in the test figure.</p>')
-    if pictures := [_picture(group, figure, caption) for figure, caption in _figures(group, reference)]:
+    if pictures := [picture(tables.title(group), *drawn) for drawn in _figures(group, reference)]:
         parts += ['<div class="figures">', *pictures, "</div>"]
     parts += ["<h3>Settings, command and environment of every run</h3>", *(_details(run, root) for run in group.runs)]
     return "\n".join([*parts, "</section>"])
@@ -105,22 +109,10 @@ def _which(group: Group, run: Run) -> str:
     return f"{group.entry_of(run).label}, seed {run.config['seed']}{chosen}"
 
 
-def _picture(group: Group, figure: Figure, caption: str) -> str:
-    """An image inside the page. As an image, an SVG's names cannot clash with another's, and nothing in it can run."""
-    buffer = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "unicornn", "svg.fonttype": "path"}):  # the same runs, the same page
-        figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None})
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return (
-        f'<figure><img alt="{escape(f"{tables.title(group)}: {caption}")}" src="data:image/svg+xml;base64,{data}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
-
-
 def _details(run: Run, root: Path) -> str:
     config = run.config
     name = os.path.relpath(run.path.resolve(), root)
-    state = words.figure(config["metric"], run.result["test"]) if run.finished else "unfinished"
+    state = words.figure(config["metric"], run.result.get("test")) if run.finished else "unfinished"
     shown = {key: value for key, value in config.items() if key not in ABOUT}
     parts = [tables.settings("Settings", shown)]
     if run.finished:

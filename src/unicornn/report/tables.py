@@ -26,7 +26,7 @@ def choices(group: Group) -> str:
     return ", ".join([config["task"], *variant, *options])
 
 
-def _table(label: str, head: list[str], rows: list[str]) -> str:
+def table(label: str, head: list[str], rows: list[str]) -> str:
     """A table in a box that scrolls by itself where it is too wide; it can be reached by the keyboard."""
     columns = "".join(f'<th scope="col">{name}</th>' for name in head)
     return (
@@ -35,7 +35,7 @@ def _table(label: str, head: list[str], rows: list[str]) -> str:
     )
 
 
-def _row(head: str, cells: list[str], kind: str = "") -> str:
+def row(head: str, cells: list[str], kind: str = "") -> str:
     return f'<tr{kind}><th scope="row">{head}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 
@@ -59,9 +59,9 @@ def overview(groups: list[Group]) -> str:
         if theirs is not None:
             cells[2] = words.figure(metric, theirs.value, theirs.deviation) + _small(theirs.model)
         link = f'<a href="#group-{i}">{escape(title(group))}</a>{_small(choices(group))}'
-        rows.append(_row(link, cells))
+        rows.append(row(link, cells))
     head = ["Task", "Metric", "Our best", "Best published"]
-    return f"<section>\n<h2>Overview</h2>\n{_table('Overview', head, rows)}\n</section>"
+    return f"<section>\n<h2>Overview</h2>\n{table('Overview', head, rows)}\n</section>"
 
 
 def results(group: Group) -> str:
@@ -70,7 +70,7 @@ def results(group: Group) -> str:
     head = ["Model", f"Test {escape(metric)}", "Best seed", "Validation", "Seeds", "Epochs", "Time per run"]
     rows = [_ours(entry, metric) for entry in group.entries]
     rows += [_published(quoted, metric) for quoted in group.published]
-    return _table(f"Figures of {title(group)}", [*head, "Units", "Parameters"], rows)
+    return table(f"Figures of {title(group)}", [*head, "Units", "Parameters"], rows)
 
 
 def _ours(entry: Entry, metric: str) -> str:
@@ -92,7 +92,7 @@ def _ours(entry: Entry, metric: str) -> str:
         escape(str(entry.runs[0].config.get("model_options", {}).get("hidden_size", words.NONE))),
         f"{sizes[0]:,}" if sizes else words.NONE,
     ]
-    return _row(escape(entry.label) + badge, cells)
+    return row(escape(entry.label) + badge, cells)
 
 
 def _seconds(run: Run) -> float:
@@ -106,10 +106,10 @@ def _published(quoted: Quoted, metric: str) -> str:
     source = _small(quoted.source) if quoted.source else ""
     cells = [words.figure(metric, quoted.value, quoted.deviation), *[words.NONE] * 5]
     cells += [f"{n:,}" if n is not None else words.NONE for n in (quoted.units, quoted.parameters)]
-    return _row(f'{escape(quoted.model)} <span class="badge">published</span>{source}', cells, ' class="published"')
+    return row(f'{escape(quoted.model)} <span class="badge">published</span>{source}', cells, ' class="published"')
 
 
 def settings(caption: str, values: Mapping[str, Any]) -> str:
     """Names and values of one JSON file."""
-    rows = [_row(escape(key), [escape(words.setting(value))]) for key, value in flat(values).items()]
+    rows = [row(escape(key), [escape(words.setting(value))]) for key, value in flat(values).items()]
     return f"<table><caption>{caption}</caption><tbody>\n" + "\n".join(rows) + "\n</tbody></table>"

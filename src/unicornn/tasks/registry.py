@@ -26,7 +26,13 @@ def _built_in() -> dict[str, Task]:
 
 
 def names() -> list[str]:
-    """The names of the tasks that come with the package."""
+    """The names of the tasks that come with the package.
+
+    Example:
+        >>> from unicornn import tasks
+        >>> tasks.names()[:3]
+        ['bidmc-hr', 'bidmc-rr', 'cifar10-noise']
+    """
     return sorted(_built_in())
 
 

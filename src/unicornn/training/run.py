@@ -7,8 +7,6 @@ import hashlib
 import logging
 import os
 import platform
-import shlex
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -27,7 +25,7 @@ from torch import Tensor, nn
 from unicornn import models, tasks
 from unicornn.data.files import Source
 from unicornn.models import Network
-from unicornn.runs import NotARun, Run, write_json, written_whole
+from unicornn.runs import NotARun, Run, command, write_json, written_whole
 from unicornn.settings import Config
 from unicornn.tasks.base import Splits, Task
 from unicornn.training import checkpoint
@@ -51,6 +49,7 @@ def train(
     devices: int = 1,
     console: Console | None = None,
     callbacks: Sequence[pl.Callback] = (),
+    test: bool = True,
 ) -> Run:
     """Trains a network and leaves a run folder (see ``unicornn.runs``); the test set is looked at once, at the end.
 
@@ -63,6 +62,7 @@ def train(
         devices: processes on this machine, unless torchrun says how many there are.
         console: where progress is shown; None for none.
         callbacks: further ones of Lightning's kind.
+        test: False leaves the test set alone: the result has no "test", and there are no predictions.
 
     Example:
         >>> import tempfile
@@ -79,8 +79,10 @@ def train(
     first = rank() == 0
     if resume:
         _check_same(config, folder)
-        if Run(folder).finished and _plain(Config.from_dict(Run(folder).config).as_dict()) == _plain(config.as_dict()):
-            return Run(folder)
+        old = Run(folder)
+        same = _plain(Config.from_dict(old.config).as_dict()) == _plain(config.as_dict())
+        if old.finished and same and ("test" in old.result or not test):
+            return old
     elif first and (folder / "config.json").exists():
         raise RunExists(f"out: there is a run in {folder}; take it up with --resume, or name another folder with --out")
 
@@ -101,7 +103,7 @@ def train(
     if torch.distributed.is_initialized():  # what is left is one process's work
         torch.distributed.destroy_process_group()
     if trainer.is_global_zero:
-        _finish(folder, task, config, splits, module)
+        _finish(folder, task, config, splits, module, test)
     return Run(folder)
 
 
@@ -120,6 +122,16 @@ def load_network(run: Run | str | Path, vectors: Tensor | None = None) -> Networ
     Args:
         run: a run, or its folder.
         vectors: the word vectors of a text's task, (words, d); only their shape matters.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from unicornn import tasks
+        >>> from unicornn.training import load_network, resolve, train
+        >>> config = resolve(tasks.find("digits"), settings={"epochs": 1, "hidden_size": 8})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     network = load_network(train(config, folder + "/run"))
+        >>> network(torch.rand(64, 5, 1)).shape
+        torch.Size([5, 10])
     """
     run = run if isinstance(run, Run) else Run(run)
     config, path = Config.from_dict(run.config), run.path / "best.safetensors"
@@ -143,6 +155,16 @@ def evaluate(
     """The figure of a run's best weights on "train", "valid" or "test", and targets and predictions, (n,) each.
 
     Forecasts have no predictions.
+
+    Example:
+        >>> import tempfile
+        >>> from unicornn import tasks
+        >>> from unicornn.training import evaluate, resolve, train
+        >>> config = resolve(tasks.find("digits"), settings={"epochs": 1, "hidden_size": 8})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     accuracy, arrays = evaluate(train(config, folder + "/run"), "valid")
+        >>> arrays["prediction"].shape
+        (360,)
     """
     run = run if isinstance(run, Run) else Run(run)
     config = Config.from_dict(run.config)
@@ -244,7 +266,7 @@ def _plain(value: Any) -> Any:
 
 def _write_config(folder: Path, task: Task, config: Config, network: Network) -> None:
     more = {
-        "command": "unicornn " + shlex.join(sys.argv[1:]) if Path(sys.argv[0]).name.startswith("unicornn") else "",
+        "command": command(),
         "parameters": models.count(network),
         "metric": task.metric,
         "more_is_better": task.more_is_better,
@@ -272,10 +294,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _finish(folder: Path, task: Task, config: Config, splits: Splits, module: InTraining) -> None:
+def _finish(folder: Path, task: Task, config: Config, splits: Splits, module: InTraining, test: bool) -> None:
     top = best(module.history, task.more_is_better)
     assert top is not None  # at least one epoch was trained
-    test, arrays = _evaluate(load_network(folder), task, config, splits, "test")
+    figures = {"valid": top["valid"]}
+    arrays: dict[str, np.ndarray] = {}
+    if test:
+        figures["test"], arrays = _evaluate(load_network(folder), task, config, splits, "test")
     if arrays:
         with written_whole(folder / "predictions.npz") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -283,8 +308,7 @@ def _finish(folder: Path, task: Task, config: Config, splits: Splits, module: In
         folder / "result.json",
         {
             "best_epoch": int(top["epoch"]),
-            "valid": top["valid"],
-            "test": test,
+            **figures,
             "seconds": module.history[-1]["seconds"],
             "epochs": len(module.history),
             "stopped": "budget" if module.history[-1]["epoch"] < config.training.epochs else "all epochs",
