@@ -23,6 +23,9 @@ class Network(nn.Module):
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
 
+    ``bptt`` truncates back-propagation through time: the gradient goes back through so many steps at the end of each
+    sequence, and not through the state in which they find the layers. 0 for all steps.
+
     Example:
         >>> import torch
         >>> from unicornn import UnICORNN
@@ -41,9 +44,27 @@ class Network(nn.Module):
         nn.init.kaiming_normal_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)
 
-    def forward(self, u: Tensor, lengths: Tensor | None = None) -> Tensor:
-        output, _ = self.rnn(u, lengths=lengths, output="all" if self.every_step else "last")
+    def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
+        state = None
+        if 0 < bptt < len(u):
+            u, lengths, state = self._tail(u, lengths, bptt)
+        output, _ = self.rnn(u, state, lengths=lengths, output="all" if self.every_step else "last")
         return self.readout(output)
+
+    def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, Tensor | None, Any]:
+        """The last steps of each sequence, (bptt, b, d), and the state before them, without a gradient."""
+        if self.every_step:
+            raise ValueError(f"bptt: expected 0 with an output at every step, got {bptt}")
+        if lengths is not None and int(lengths.min()) <= bptt:
+            raise ValueError(
+                f"bptt: expected fewer steps than the shortest sequence's {int(lengths.min())}, got {bptt}"
+            )
+        ends = torch.full((u.shape[1],), len(u)) if lengths is None else lengths.cpu()
+        before = len(u) - bptt if lengths is None else int(ends.max()) - bptt
+        with torch.no_grad():
+            _, state = self.rnn(u[:before], lengths=None if lengths is None else ends - bptt, output="last")
+        steps = (ends - bptt + torch.arange(bptt)[:, None]).to(u.device)
+        return u[steps, torch.arange(u.shape[1], device=u.device)], None, state
 
 
 class Classifier(Network):
@@ -69,8 +90,8 @@ class Regressor(Network):
         torch.Size([4])
     """
 
-    def forward(self, u: Tensor, lengths: Tensor | None = None) -> Tensor:
-        return super().forward(u, lengths).squeeze(-1)
+    def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
+        return super().forward(u, lengths, bptt).squeeze(-1)
 
 
 class SequenceToSequence(Network):
@@ -109,9 +130,9 @@ class TextClassifier(Classifier):
         self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
-    def forward(self, u: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
         words = self.dropout(torch.ones(self.embedding.num_embeddings, 1, device=u.device))
-        return super().forward(self.embedding(u) * words[u], lengths)
+        return super().forward(self.embedding(u) * words[u], lengths, bptt)
 
 
 def layers(name: str) -> type[nn.Module]:

@@ -141,6 +141,8 @@ class Training:
         optimizer: "adam" or "adamw".
         weight_decay: of the optimiser.
         clip: largest norm of the gradient; 0 for no clipping.
+        bptt: steps at a sequence's end through which the gradient goes back (truncated back-propagation through time);
+            0 for all.
         eval_batch_size: sequences in a batch of validation and test.
 
     Example:
@@ -157,6 +159,7 @@ class Training:
     optimizer: str = "adam"
     weight_decay: float = 0.0
     clip: float = 0.0
+    bptt: int = 0
     eval_batch_size: int = 256
 
 

@@ -14,7 +14,7 @@ from unicornn.data.formats import read_ts
 from unicornn.data.splits import fifteen_percent
 from unicornn.tasks.base import Quoted, Splits, Task, Training
 from unicornn.tasks.parts import Moments
-from unicornn.tasks.subsample import OPTIONS, recordings
+from unicornn.tasks.subsample import OPTIONS, VARIANTS, recordings
 
 FILES = [
     File(
@@ -65,7 +65,7 @@ TASK = Task(
     },
     training=Training(lr=8.59e-3, batch_size=8, epochs=250),
     options={**OPTIONS, "duplicates": ("keep", "drop")},
-    variants={"authors": {"lr": 7.6e-3}},
+    variants={"authors": {"lr": 7.6e-3}, **VARIANTS},
     paper=(
         Quoted("t-BPTT LSTM", 0.579, 0.070, units=32, parameters=5_300, source="tab:worms"),
         Quoted("sub-samp. LSTM", 0.692, 0.083, units=32, parameters=5_300, source="tab:worms"),

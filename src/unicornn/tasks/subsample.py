@@ -21,6 +21,10 @@ from unicornn.tasks.parts import Moments, splits
 
 N = 17_984
 OPTIONS = {"subsample": ("none", "last", "random"), "entries": (N,), "split_seed": (0,)}
+VARIANTS: dict[str, dict[str, Any]] = {  # the paper's two ways to spare an LSTM the whole length
+    "t-bptt": {"bptt": 500},
+    "sub-sampled": {"subsample": "random", "entries": 200},
+}
 
 
 @dataclass(frozen=True)

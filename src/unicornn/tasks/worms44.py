@@ -18,7 +18,7 @@ from unicornn.data.files import CorruptData, File, Source
 from unicornn.data.splits import stratified_folds
 from unicornn.tasks.base import Splits, Task, Training
 from unicornn.tasks.parts import Moments
-from unicornn.tasks.subsample import OPTIONS, N, recordings
+from unicornn.tasks.subsample import OPTIONS, VARIANTS, N, recordings
 
 FOLDS = 5
 
@@ -74,6 +74,7 @@ TASK = Task(
     },
     training=Training(lr=8.59e-3, batch_size=8, epochs=250),
     options={**OPTIONS, "fold": tuple(range(FOLDS))},
+    variants=VARIANTS,
     files=[FILE],
     protocol="Not EigenWorms, and never to be compared with its figures: 44 other recordings of the same kind. Five "
     "stratified folds: one for test (fold=0 ... 4), the next for validation, three for training; channels standardised "

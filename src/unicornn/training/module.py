@@ -116,7 +116,7 @@ class InTraining(pl.LightningModule):
     def training_step(self, shared: tuple[Batch, float], batch_idx: int) -> Tensor:
         batch, weight = shared
         torch.manual_seed(mixed(self.config.seed, self.global_step, self.global_rank))
-        loss = loss_of(self.task.kind, self.network(batch.u, batch.lengths), batch)
+        loss = loss_of(self.task.kind, self.network(batch.u, batch.lengths, self.config.training.bptt), batch)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(

@@ -1,0 +1,69 @@
+"""Networks: readouts, words, truncated back-propagation."""
+
+import pytest
+import torch
+
+from unicornn import UnICORNN
+from unicornn.baselines import MODELS
+from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, build, count
+
+
+def test_the_last_output_is_each_sequences_own():
+    net = Classifier(UnICORNN(2, 6, 2), 3)
+    u, lengths = torch.randn(9, 4, 2), torch.tensor([9, 3, 1, 5])
+    together = net(u, lengths)
+    for i, n in enumerate(lengths):
+        torch.testing.assert_close(together[i : i + 1], net(u[:n, i : i + 1]))
+
+
+@pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "mingru"])
+@pytest.mark.parametrize("lengths", [None, (20, 11, 17)])
+def test_truncated_back_propagation(model, lengths):
+    """The output is that of the whole sequence; the gradient stops where it is cut."""
+    net = build("classify", model, 2, 3, {"hidden_size": 5})
+    u = torch.randn(20, 3, 2, requires_grad=True)
+    ends = None if lengths is None else torch.tensor(lengths)
+    whole, cut = net(u, ends), net(u, ends, bptt=4)
+    torch.testing.assert_close(cut, whole)
+    (g,) = torch.autograd.grad(cut.sum(), u)
+    for i, n in enumerate(lengths or (20, 20, 20)):
+        assert not g[: n - 4, i].any()
+        assert g[n - 4 : n, i].any(1).all()
+        assert not g[n:, i].any()
+    assert torch.equal(net(u, ends, bptt=20), whole)
+
+
+def test_truncation_that_cannot_be():
+    u = torch.randn(20, 2, 2)
+    with pytest.raises(ValueError, match="bptt: expected fewer steps than the shortest sequence's 3, got 4"):
+        Classifier(UnICORNN(2, 5), 3)(u, torch.tensor([20, 3]), bptt=4)
+    with pytest.raises(ValueError, match="bptt: expected 0 with an output at every step, got 4"):
+        SequenceToSequence(UnICORNN(2, 5), 3)(u, bptt=4)
+
+
+def test_dropped_words_are_dropped_everywhere():
+    vectors = torch.randn(50, 4)
+    net = TextClassifier(UnICORNN(4, 5), 2, vectors=vectors, embedding_dropout=0.5)
+    seen = []
+    net.rnn.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    words = torch.randint(1, 50, (200, 3))
+    net(words)
+    dropped = {int(w) for w in words[(seen[0] == 0).all(-1)]}
+    kept = {int(w) for w in words[(seen[0] != 0).any(-1)]}
+    assert dropped
+    assert kept
+    assert not dropped & kept
+    net.eval()(words)
+    torch.testing.assert_close(seen[1], vectors[words])
+
+
+def test_shapes_and_counts():
+    u = torch.randn(7, 4, 3)
+    assert Regressor(UnICORNN(3, 5), 1)(u).shape == (4,)
+    assert Regressor(UnICORNN(3, 5), 2)(u).shape == (4, 2)
+    assert SequenceToSequence(UnICORNN(3, 5), 2)(u).shape == (7, 4, 2)
+    assert Classifier(UnICORNN(3, 5, bidirectional=True), 2)(u).shape == (4, 2)
+    dense = MODELS["indrnn"](3, 5, 2, connection="dense")
+    assert Classifier(dense, 2)(u).shape == (4, 2)
+    orthogonal = Classifier(MODELS["exprnn"](3, 5), 2)
+    assert count(orthogonal) == 5 * 4 // 2 + 5 * 3 + 5 + 5 * 2 + 2
