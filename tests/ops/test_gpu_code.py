@@ -19,7 +19,7 @@ busy. AMD's 512 per lane give three waves, and the same argument."""
 
 def run(path, *command, **environment):
     """A module, with Triton's compiler instead of its interpreter, and without what it compiled before."""
-    inherited = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    inherited = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
     environment = inherited | environment | {"TRITON_CACHE_DIR": str(path)}
     command = [sys.executable, "-m", *command]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)

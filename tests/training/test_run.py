@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import math
 import os
 import resource
 
+import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.training import small
 from unicornn import runs
+from unicornn.baselines import MODELS
 from unicornn.runs import NotARun, Run
 from unicornn.training import BadCheckpoint, Diverged, RunExists, evaluate, load_network, resolve, train
 
@@ -36,8 +39,6 @@ class Stop(Exception):
 
 
 def stopping_after(steps):
-    import lightning.pytorch as pl
-
     class Stopper(pl.Callback):
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
             if trainer.global_step == steps:
@@ -113,13 +114,37 @@ def test_nan_stops_with_where_and_what_to_try(tmp_path):
 
 
 def _Poison():
-    import lightning.pytorch as pl
-
     class Poison(pl.Callback):
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
             module.network.readout.bias.data.fill_(float("nan"))
 
     return Poison()
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_every_rival_trains(tmp_path, model):
+    if model == "sign-ncde":
+        pytest.importorskip("pysiglib")
+    run = train(config(model=model, epochs=1, hidden_size=4, num_layers=1, dropout=0.1), tmp_path / "run")
+    assert math.isfinite(run.metrics["train_loss"][0])
+    assert 0 <= run.result["test"] <= 1
+
+
+def test_rivals_published_learning_rates_are_kept(tmp_path):
+    """expRNN's orthogonal matrix learns at a tenth of the rate."""
+    rates = {}
+
+    class Look(pl.Callback):
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            names = {p: name for name, p in module.network.named_parameters()}
+            for group in trainer.optimizers[0].param_groups:
+                rates.update({names[p]: group["lr"] for p in group["params"]})
+
+    train(config(model="exprnn", epochs=1, lr=0.02), tmp_path / "run", callbacks=[Look()])
+    slow = {name for name, rate in rates.items() if rate == pytest.approx(0.002)}
+    assert slow == {name for name in rates if name.endswith("W.parametrizations.weight.original")}
+    assert slow
+    assert all(rate == pytest.approx(0.02) for name, rate in rates.items() if name not in slow)
 
 
 def test_a_run_is_not_overwritten(tmp_path):

@@ -214,6 +214,10 @@ class Rival(nn.Module):
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
 
+    def learning_rates(self) -> dict[str, float]:
+        """Published learning rates relative to the others', by the end of a parameter's name."""
+        return {}
+
     def free_parameters(self) -> int:
         """Trained numbers, those of an orthogonal matrix counted by its m(m-1)/2 degrees of freedom."""
         return sum(layer.free_parameters() for layer in self.layers)  # type: ignore[operator]

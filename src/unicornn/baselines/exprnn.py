@@ -90,3 +90,6 @@ class ExpRNN(Rival):
     ) -> None:
         own = {"init": checks.choice("init", init, ("cayley", "henaff"))}
         super().__init__(input_size, hidden_size, num_layers, ExpRNNLayer, own, **common)
+
+    def learning_rates(self) -> dict[str, float]:
+        return {"W.parametrizations.weight.original": 0.1}

@@ -65,7 +65,7 @@ class Record(pl.Callback):
         row = {
             "epoch": module.current_epoch + 1,
             "seconds": round(module.seconds, 3),
-            "lr": module.trainer.optimizers[0].param_groups[0]["lr"],
+            "lr": max(group["lr"] for group in module.trainer.optimizers[0].param_groups),
             "train_loss": module.train_loss.compute().item(),
             "valid_loss": module.valid_loss.compute().item(),
             "valid": module.figure.compute().item(),

@@ -13,6 +13,7 @@ from torchmetrics import MeanMetric, MeanSquaredError, Metric
 from torchmetrics.classification import MulticlassAccuracy
 from torchmetrics.regression import NormalizedRootMeanSquaredError
 
+from unicornn.models import Network
 from unicornn.settings import Config
 from unicornn.tasks.base import Batch, Task
 from unicornn.training.batches import mixed
@@ -74,7 +75,7 @@ class InTraining(pl.LightningModule):
     state to be saved, and is the same after a resumption.
     """
 
-    def __init__(self, network: nn.Module, task: Task, config: Config) -> None:
+    def __init__(self, network: Network, task: Task, config: Config) -> None:
         super().__init__()
         self.network, self.task, self.config = network, task, config
         self.train_loss, self.valid_loss = MeanMetric(), MeanMetric()
@@ -91,8 +92,14 @@ class InTraining(pl.LightningModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         training = self.config.training
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[training.optimizer]
-        trained = [p for p in self.network.parameters() if p.requires_grad]
-        return kind(trained, lr=training.lr, weight_decay=training.weight_decay)
+        slow: dict[str, float] = getattr(self.network.rnn, "learning_rates", dict)()  # of some rivals
+        groups: dict[float, list[nn.Parameter]] = {}
+        for name, p in self.network.named_parameters():
+            if p.requires_grad:
+                share = next((rate for end, rate in slow.items() if name.endswith(end)), 1.0)
+                groups.setdefault(share, []).append(p)
+        named = [{"params": parameters, "share": share} for share, parameters in groups.items()]
+        return kind(named, lr=training.lr, weight_decay=training.weight_decay)
 
     def on_fit_start(self) -> None:
         self.begun = time.monotonic()
@@ -106,7 +113,7 @@ class InTraining(pl.LightningModule):
             share = self.trainer.strategy.broadcast(share)
         factor = rate(training.schedule, share, self.current_epoch, training.drop_after)
         for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = training.lr * factor
+            group["lr"] = training.lr * factor * group["share"]
 
     def share(self) -> float:
         """How much of the run is done: of its steps, or of its time if there is a budget."""
