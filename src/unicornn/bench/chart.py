@@ -38,7 +38,7 @@ def chart(result: Mapping[str, Any]) -> Figure:
             widths = [v or 0.0 for v in found]
             at = place + (i - (len(lengths) - 1) / 2) * height
             bars = axis.barh(at, widths, 0.95 * height, color=COLOURS[i % len(COLOURS)], label=f"N={N}")
-            words = ["failed" if v is None else f"{v:.3g}" for v in found]
+            words = ["failed" if v is None else f"{v:.3g}" if v < 100 else f"{v:,.0f}" for v in found]
             axis.bar_label(bars, words, padding=2, fontsize=7)
         axis.set_xlabel(title)
         axis.set_yticks(place, labels, fontsize=9)
@@ -46,6 +46,9 @@ def chart(result: Mapping[str, Any]) -> Figure:
         axis.grid(axis="x", color="#e4e4e4", linewidth=0.8)
         axis.set_axisbelow(True)
         axis.margins(x=0.12)
+        widest = max(bar.get_width() for bar in axis.patches)
+        if widest > 30 * np.median([bar.get_width() for bar in axis.patches]) > 0:  # one would hide all others
+            axis.set_xscale("log")
     axes[0].axvline(1.0, color="#808080", linewidth=1, linestyle="--")
     axes[0].invert_yaxis()
     axes[1].legend(frameon=False, fontsize=9)

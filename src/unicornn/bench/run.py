@@ -136,23 +136,19 @@ def table(result: Mapping[str, Any]) -> Table:
     from unicornn.bench.chart import fastest_first
 
     lengths, models = [str(N) for N in result["sizes"]["N"]], result["models"]
-    shown = Table("model", "L", "parameters", title="Training step: forward and backward")
+    shown = Table(title="Training step: forward and backward")
+    shown.add_column("model", no_wrap=True)
+    shown.add_column("L")
     for N in lengths:
-        for head in (f"ms, N={N}", "× store", "rounds", "MiB"):
+        for head in (f"ms, {N}", "× store", "MiB"):
             shown.add_column(head, justify="right")
     shown.add_column("MiB per 1000 steps", justify="right")
     for name in fastest_first(result):
         own, cells = models[name], []
         for N in lengths:
             time, MiB = own["time"].get(N), own["memory"].get(N)
-            cells += ["failed", "", ""] if time is None else _time(time)
+            cells += ["failed", ""] if time is None else [f"{time['ms']:.0f}", f"{time['ratio']:.2f}"]
             cells.append("failed" if MiB is None else f"{MiB:.0f}")
         slope = own["MiB_per_1000_steps"]
-        shown.add_row(
-            name, str(own["layers"]), str(own["parameters"]), *cells, "–" if slope is None else f"{slope:.0f}"
-        )
+        shown.add_row(name, str(own["layers"]), *cells, "–" if slope is None else f"{slope:.0f}")
     return shown
-
-
-def _time(time: Mapping[str, Any]) -> list[str]:
-    return [f"{time['ms']:.0f}", f"{time['ratio']:.2f}", str(time["rounds"])]
