@@ -24,8 +24,7 @@ from unicornn import models
 from unicornn.bench import Job, candidates, collect
 from unicornn.bench.jobs import OPTIONS
 from unicornn.bench.run import PROTOCOL, joined
-from unicornn.runs import write_json
-from unicornn.training.run import environment
+from unicornn.runs import environment, write_json
 
 Sizes = tuple[int, int, int, int]
 LENGTHS = (250, 500, 1000, 2000)  # of the memory measurements, with the other sizes of the first setting
@@ -71,9 +70,7 @@ def measure(
 
 def parameters(name: str, d: int, m: int) -> int:
     """Of one layer, with the options it is timed with; free ones only."""
-    net = models.layers(name)(d, m, 1, **OPTIONS.get(name, {}))
-    free = getattr(net, "free_parameters", lambda: sum(p.numel() for p in net.parameters()))
-    return int(free())
+    return models.free_parameters(models.layers(name)(d, m, 1, **OPTIONS.get(name, {})))
 
 
 def facts_table() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -50,6 +51,17 @@ def choice(name: str, value: Any, among: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in among:
         raise ValueError(f"{name}: expected one of {', '.join(map(repr, among))}, got {value!r}")
     return value
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of an error about a wrong name, if one of the right ones is like it.
+
+    Example:
+        >>> did_you_mean("psmnst", ["psmnist", "imdb"])
+        "; did you mean 'psmnist'?"
+    """
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Tensor | None = None) -> Tensor:

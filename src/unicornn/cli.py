@@ -169,7 +169,6 @@ def search(
 
     from unicornn import tasks as every
     from unicornn.search import search as look
-    from unicornn.search.space import parse as parse_ranges
     from unicornn.settings import parse
     from unicornn.words import figure
 
@@ -180,7 +179,7 @@ def search(
     study = look(
         task, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
         budget=None if budget is None else _seconds(budget), model=model, variant=variant, settings=parse(set_),
-        space=parse_ranges(range_), seed=seed, source=_source(data), console=console,
+        space=parse(range_, "--range", "NAME=LOW,HIGH or NAME=VALUE"), seed=seed, source=_source(data), console=console,
     )  # fmt: skip
     if study.best is None:
         console.print("no trial was complete: all have failed", highlight=False)

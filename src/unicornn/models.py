@@ -174,6 +174,12 @@ def build(
     return {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}[kind](rnn, outputs)
 
 
+def free_parameters(rnn: nn.Module) -> int:
+    """Trained numbers of recurrent layers; where a constraint ties some (orthogonal matrices), only the free ones."""
+    own = getattr(rnn, "free_parameters", None)
+    return int(own() if own else sum(p.numel() for p in rnn.parameters() if p.requires_grad))
+
+
 def count(network: Network) -> int:
     """The number of trained parameters as the paper's tables have it: without word vectors, and where a constraint ties
     some (orthogonal matrices), only the free ones.
@@ -183,9 +189,7 @@ def count(network: Network) -> int:
         >>> count(build("regress", "gru", 2, 1, {"hidden_size": 8}))
         297
     """
-    trained = [p.numel() for p in network.rnn.parameters() if p.requires_grad]
-    free = getattr(network.rnn, "free_parameters", lambda: sum(trained))
-    return int(free()) + sum(p.numel() for p in network.readout.parameters())
+    return free_parameters(network.rnn) + sum(p.numel() for p in network.readout.parameters())
 
 
 __all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "build", "count"]

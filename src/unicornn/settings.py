@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from unicornn import models
-from unicornn.checks import choice
+from unicornn.checks import choice, did_you_mean
 from unicornn.tasks.base import Task, Training
 
 SCHEDULES = ("step", "onecycle", "cosine", "constant")
@@ -104,21 +103,24 @@ def resolve(
     return Config(name or task.name, model, seed, Training(**training), variant, of_model, of_task, budget)
 
 
-def parse(pairs: Iterable[str]) -> dict[str, str]:
-    """``["lr=0.1", "dt=0.1,0.2"]`` as a dict."""
+def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE") -> dict[str, str]:
+    """``["lr=0.1", "dt=0.1,0.2"]`` as a dict; the option and the form of its values are for the error.
+
+    Example:
+        >>> parse(["lr=0.1", "dt=0.1,0.2"])
+        {'lr': '0.1', 'dt': '0.1,0.2'}
+    """
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise ValueError(f"--set: expected NAME=VALUE, got {pair!r}")
+            raise ValueError(f"{option}: expected {form}, got {pair!r}")
         settings[name.strip().replace("-", "_")] = value.strip()
     return settings
 
 
 def _unknown(key: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(key, names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"--set: expected one of {', '.join(sorted(names))}, got {key!r}{hint}"
+    return f"--set: expected one of {', '.join(sorted(names))}, got {key!r}{did_you_mean(key, names)}"
 
 
 def _option(key: str, value: Any, values: Any) -> Any:

@@ -9,7 +9,8 @@ from tests.search import untouchable
 from tests.search.looking import look
 from tests.training import small
 from unicornn.search.plan import make_plan
-from unicornn.search.space import SPACE, Choice, Range, chosen, parse
+from unicornn.search.space import SPACE, Choice, Range, chosen
+from unicornn.settings import parse
 
 
 def plan(name=small.__file__, **changes):
@@ -72,7 +73,7 @@ def test_mistakes_are_named(space, message):
 
 def test_other_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="--range: expected NAME=LOW,HIGH"):
-        parse(["lr"])
+        parse(["lr"], "--range", "NAME=LOW,HIGH or NAME=VALUE")
     with pytest.raises(ValueError, match="got 'lr' in both"):
         plan(space={"lr": 1}, settings={"lr": 1})
     with pytest.raises(ValueError, match="every parameter is fixed"):

@@ -42,8 +42,7 @@ def measure(job: Job) -> dict[str, Any]:
         store = build(Candidate("unicornn", job.ours, {"backward": "store"}), job.d, job.m)
         training_step(store, u)
         result = ratio(rounds(lambda: training_step(store, u), lambda: training_step(net, u), job.seconds))
-    free = getattr(net, "free_parameters", lambda: sum(p.numel() for p in net.parameters()))
-    return result | {"parameters": int(free())}
+    return result | {"parameters": models.free_parameters(net)}
 
 
 def build(candidate: Candidate, d: int, m: int) -> nn.Module:

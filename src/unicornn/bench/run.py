@@ -58,8 +58,7 @@ def bench(
         4.7
     """
     from unicornn.bench.chart import chart  # not needed where it is measured, and slow to import
-    from unicornn.runs import command, write_json
-    from unicornn.training.run import environment
+    from unicornn.runs import command, environment, write_json
 
     if not lengths:
         raise ValueError("lengths: expected at least one, got none")

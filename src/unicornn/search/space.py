@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from optuna import Trial
+
+from unicornn.checks import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,8 @@ def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Ax
     axes, fixed = {name: SPACE[name] for name in has}, {}
     for name, value in changes.items():
         if name not in axes:
-            close = difflib.get_close_matches(name, axes, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
             names = ", ".join(axes) or "nothing, all is fixed"
-            raise ValueError(f"--range: expected one of {names}, got {name!r}{hint}")
+            raise ValueError(f"--range: expected one of {names}, got {name!r}{did_you_mean(name, axes)}")
         numbers = _numbers(name, value)
         if len(numbers) == 1:
             del axes[name]
@@ -75,22 +74,6 @@ def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Ax
         else:
             axes[name] = _axis(name, numbers)
     return axes, fixed
-
-
-def parse(pairs: Iterable[str]) -> dict[str, str]:
-    """``["lr=1e-4,1e-2", "alpha=0"]`` as a dict.
-
-    Example:
-        >>> parse(["lr=1e-4,1e-2", "alpha=0"])
-        {'lr': '1e-4,1e-2', 'alpha': '0'}
-    """
-    ranges = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise ValueError(f"--range: expected NAME=LOW,HIGH or NAME=VALUE, got {pair!r}")
-        ranges[name.strip().replace("-", "_")] = value.strip()
-    return ranges
 
 
 def as_dict(axes: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:

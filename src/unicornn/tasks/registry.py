@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import pkgutil
@@ -10,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from unicornn.checks import did_you_mean
 from unicornn.tasks.base import Task
 
 
@@ -48,8 +48,7 @@ def find(name: str) -> Task:
     if path.endswith(".py"):
         return _from_file(Path(path), which)
     if name not in _built_in():
-        close = difflib.get_close_matches(name, names(), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, names())
         raise ValueError(f"task: expected one of {', '.join(names())}, or the path of a .py file, got {name!r}{hint}")
     return _built_in()[name]
 

@@ -6,11 +6,8 @@ import contextlib
 import hashlib
 import logging
 import os
-import platform
 import warnings
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +22,13 @@ from torch import Tensor, nn
 from unicornn import models, tasks
 from unicornn.data.files import Source
 from unicornn.models import Network
-from unicornn.runs import NotARun, Run, command, write_json, written_whole
+from unicornn.runs import NotARun, Run, command, environment, write_json, written_whole
 from unicornn.settings import Config
 from unicornn.tasks.base import Splits, Task
 from unicornn.training import checkpoint
 from unicornn.training.batches import Batches, loader, mixed
 from unicornn.training.callbacks import Record, ShownProgress, best
 from unicornn.training.module import InTraining, metric, update
-
-PACKAGES = ("unicornn", "torch", "numba", "numpy", "lightning", "torchmetrics", "scikit-learn", "triton")
 
 
 class RunExists(ValueError):
@@ -275,23 +270,6 @@ def _write_config(folder: Path, task: Task, config: Config, network: Network) ->
     }
     write_json(folder / "config.json", config.as_dict() | more)
     write_json(folder / "environment.json", environment())
-
-
-def environment() -> dict[str, Any]:
-    """When, on what and with which versions."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "processes": int(os.environ.get("WORLD_SIZE", 1)),
-        "versions": versions,
-    }
 
 
 def _finish(folder: Path, task: Task, config: Config, splits: Splits, module: InTraining, test: bool) -> None:
