@@ -90,6 +90,8 @@ def test_a_finished_run_can_be_prolonged(tmp_path):
     train(config(epochs=2), tmp_path / "run")
     longer = train(config(epochs=3), tmp_path / "run", resume=True)
     assert same(weights(longer.path), weights(train(config(epochs=3), tmp_path / "whole").path))
+    with pytest.raises(ValueError, match="epochs: expected at least the 3 that the run has, got 2"):
+        train(config(epochs=2), tmp_path / "run", resume=True)
     before = (longer.path / "result.json").stat().st_mtime_ns
     train(config(epochs=3), tmp_path / "run", resume=True)  # nothing left to do
     assert (longer.path / "result.json").stat().st_mtime_ns == before

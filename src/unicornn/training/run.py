@@ -83,7 +83,9 @@ def train(
 
     resumed = resume and (folder / "last.ckpt").exists()  # if not: killed in its first epoch, from the start
     if resumed:
-        checkpoint.read(folder / "last.ckpt")  # before anything is changed
+        done = len(checkpoint.read(folder / "last.ckpt")["unicornn"]["history"])  # before anything is changed
+        if config.training.epochs < done:
+            raise ValueError(f"epochs: expected at least the {done} that the run has, got {config.training.epochs}")
     splits = task.load(source, config.task_options, config.seed)
     network = build(task, config, splits.embedding)
     if first:
