@@ -6,6 +6,7 @@ python -m benchmarks.record RUNS --out results/NAME.json [--figure results/NAME.
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from unicornn.report import find_runs
 from unicornn.report.figures import learning_curves
 from unicornn.runs import Run, write_json, written_whole
 
-KEPT = ("epoch", "seconds", "train_loss", "valid")  # of metrics.csv
+KEPT = ("epoch", "seconds", "train_loss", "valid", "w_norm_1", "w_norm_2", "w_norm_3")  # of metrics.csv
 
 
 def recorded(run: Run) -> dict[str, Any]:
@@ -21,7 +22,13 @@ def recorded(run: Run) -> dict[str, Any]:
     metrics = run.metrics[[name for name in KEPT if name in run.metrics]]
     curve = {name: [float(f"{value:.5g}") for value in metrics[name]] for name in metrics}
     result = run.result if run.finished else None
-    return run.config | {"environment": run.environment, "result": result, "curve": curve}
+    again = {"command": without_places(run.config["command"])}
+    return run.config | again | {"environment": run.environment, "result": result, "curve": curve}
+
+
+def without_places(command: str) -> str:
+    """A command without the folders of this machine."""
+    return re.sub(r" --(?:(?:out|data) \S+|resume)", "", command)
 
 
 def main() -> None:

@@ -13,11 +13,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks.record import recorded
 from benchmarks.reproduction.plans import GROUPS, Planned, planned
 from unicornn.report import find_runs
 from unicornn.runs import Run, write_json
+from unicornn.training import load_network
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -41,16 +45,27 @@ def main() -> None:
     parser.add_argument("group", choices=sorted(GROUPS))
     parser.add_argument("--data", help="folder of the data files")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", nargs="*", help="names of single runs")
+    parser.add_argument("--only", nargs="*", help="names of single runs; none of them, to keep only what is there")
     options = parser.parse_args()
     folder = ROOT / "runs" / "reproduction" / options.group
-    plans = [plan for plan in planned(options.group) if not options.only or plan.name in options.only]
+    plans = [plan for plan in planned(options.group) if options.only is None or plan.name in options.only]
     data = ["--data", options.data] if options.data else []
     with ThreadPoolExecutor(options.workers) as pool:
         for outcome in pool.map(lambda plan: carry_out(plan, folder, data), plans):
             print(outcome, flush=True)
     finished = [run for run in find_runs([folder]) if run.finished]
-    write_json(ROOT / "results" / "reproduction" / f"{options.group}.json", [recorded(run) for run in finished])
+    kept = [{"name": run.path.name} | recorded(run) | measured(run) for run in finished]
+    write_json(ROOT / "results" / "reproduction" / f"{options.group}.json", kept)
+
+
+def measured(run: Run) -> dict[str, Any]:
+    """How many sequences were tested; the effective time steps Δt σ̂(c) after training, (L, m), where they are drawn."""
+    path = run.path / "predictions.npz"
+    tested = {"test_sequences": len(np.load(path, allow_pickle=False)["target"])} if path.exists() else {}
+    if run.path.name != "psmnist":
+        return tested
+    rnn = load_network(run).rnn
+    return tested | {"time_steps": [[float(f"{a:.3g}") for a in layer] for layer in rnn.time_steps().tolist()]}  # type: ignore[operator]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Batches: every sequence once per epoch, however many processes share them."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -40,6 +41,20 @@ def test_epochs_are_shuffled_and_repeatable_and_validation_is_not():
     still.set_epoch(4)
     assert next(iter(still)).indices.tolist() == list(range(30))
     assert next(iter(still)).draw == -1
+
+
+@given(n=st.integers(1, 500), size=st.integers(1, 3), epoch=st.integers(0, 2))
+def test_batches_of_similar_length(n, size, epoch):
+    sizes = torch.randperm(n, generator=torch.Generator().manual_seed(n))
+    sampler = Batches(n, size, 7, sizes=sizes)
+    sampler.set_epoch(epoch)
+    batches = sampler.batches()
+    assert sorted(torch.cat(batches).tolist()) == list(range(n))
+    assert len(batches) == len(sampler)
+    if n <= 100 * size:  # one pool: no batch reaches into another's lengths
+        ranges = sorted((int(sizes[batch].min()), int(sizes[batch].max())) for batch in batches)
+        assert all(high < low for (_, high), (low, _) in pairwise(ranges))
+    assert sizes[torch.cat(Batches(n, size, sizes=sizes).batches())].tolist() == list(range(n))
 
 
 def test_an_empty_set_is_refused():

@@ -26,7 +26,8 @@ class Batch(NamedTuple):
     """Some sequences, time first.
 
     Shapes: u (N, b, d), or (N, b) whole numbers for text; target (b,) classes or numbers, (N, b, k) for a forecast;
-    lengths (b,) or None if all are N long.
+    lengths (b,) or None if all are N long. There may be k sequences to every target, one after another, (N, b·k, d):
+    then the network's outputs for them are averaged, for classes their log-probabilities.
 
     Example:
         >>> import torch
@@ -42,6 +43,8 @@ class Batch(NamedTuple):
 
 class Part(Protocol):
     """The training, validation or test set. ``Sequences`` is one; a class of one's own needs these two methods.
+
+    It may have ``sizes``, a tensor (n,) of the sequences' lengths: then those in a batch are of similar length.
 
     Example:
         >>> import torch
@@ -143,6 +146,7 @@ class Training:
         clip: largest norm of the gradient; 0 for no clipping.
         bptt: steps at a sequence's end through which the gradient goes back (truncated back-propagation through time);
             0 for all.
+        standardise: a regression's readout starts from the mean and the deviation of the training targets.
         eval_batch_size: sequences in a batch of validation and test.
 
     Example:
@@ -160,6 +164,7 @@ class Training:
     weight_decay: float = 0.0
     clip: float = 0.0
     bptt: int = 0
+    standardise: bool = False
     eval_batch_size: int = 256
 
 

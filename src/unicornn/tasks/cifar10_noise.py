@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unicornn import checks
 from unicornn.data.archives import members
 from unicornn.data.files import CorruptData, File, Source
 from unicornn.data.formats import read_cifar10
@@ -42,6 +43,7 @@ class Padded:
             tail per image. "shared": N(0, 1), the same tail for all images.
         seed: of the noise in training; that of validation and test is the same for all seeds.
         first: the number of the first image, so that no test image shares its noise with a training image.
+        steps: N, the image and the noise together.
 
     Example:
         >>> import torch
@@ -54,12 +56,13 @@ class Padded:
     noise: str
     seed: int
     first: int
+    steps: int = N
 
     def __call__(self, rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-        u = torch.empty(len(rows), N, D)
+        u = torch.empty(len(rows), self.steps, D)
         torch.div(rows, 255, out=u[:, :ROWS])
         if self.noise == "shared":
-            u[:, ROWS:] = torch.from_numpy(_random(0).standard_normal((N - ROWS, D), dtype=np.float32))
+            u[:, ROWS:] = torch.from_numpy(_random(0).standard_normal((self.steps - ROWS, D), dtype=np.float32))
             return u
         changing = self.noise == "fresh" and draw >= 0
         for i, index in enumerate((self.first + indices).tolist()):
@@ -91,15 +94,18 @@ def _parse(path: Path) -> dict[str, np.ndarray]:
 
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
+    steps, images = checks.whole("steps", options["steps"], ROWS), checks.whole("images", options["images"], 0)
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
     parts, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
-        parts.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first)))
+        parts.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first, steps)))
         first += len(target)
     train, test = parts
     rows, valid = held_out(len(train), (len(train) // 25,), options["split_seed"])
-    return Splits(Rows(train, rows), Rows(train, valid), test)
+    if images > len(rows):
+        raise ValueError(f"images: expected at most the {len(rows)} of the training set, got {images}")
+    return Splits(Rows(train, rows[: images or None]), Rows(train, valid), test)
 
 
 TASK = Task(
@@ -116,7 +122,7 @@ TASK = Task(
         "cornn": {"hidden_size": 128},
     },
     training=Training(lr=3.14e-2, batch_size=30, epochs=500, drop_after=250),
-    options={"noise": ("fresh", "fixed", "shared"), "split_seed": (0,)},
+    options={"noise": ("fresh", "fixed", "shared"), "steps": (N,), "images": (0,), "split_seed": (0,)},
     variants={"authors": {"lr": 3.14e-3, "noise": "shared"}},
     paper=(
         Quoted("LSTM", 0.116, units=128, parameters=64_000, source="tab:cifar"),
@@ -132,6 +138,7 @@ TASK = Task(
     files=[FILE],
     protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation. Uniform noise, "
     "drawn anew for every image and epoch, fixed in validation and test; the variant `authors` has what their code "
-    "has: one N(0, 1) tail for all images, which is an easier task, and lr 3.14e-3. tab:cifar has the best run of "
+    "has: one N(0, 1) tail for all images, which is an easier task, and lr 3.14e-3. steps (N) and images "
+    "(of the training set; 0 for all) make it a smaller task, with figures of its own. tab:cifar has the best run of "
     "each model, tab:distr_results mean and deviation of 10.",
 )

@@ -47,7 +47,7 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     rows = [keep[part] for part in fifteen_percent(len(keep), options["split_seed"])]
     moments = Moments(arrays["first"], arrays["second"])
     classes = torch.from_numpy(arrays["classes"].astype("int64"))
-    return recordings(u, classes, np.full(len(u), u.shape[1]), moments, rows, options)
+    return recordings(u, classes, np.full(len(u), u.shape[1]), moments, rows, options, seed)
 
 
 TASK = Task(

@@ -89,6 +89,11 @@ class Reviews:
     def __len__(self) -> int:
         return len(self.target)
 
+    @property
+    def sizes(self) -> Tensor | None:
+        """The reviews' lengths, (n,): reviews of similar length make up a batch, unless their padding is data."""
+        return None if self.padded else torch.from_numpy(np.diff(self.offsets))
+
     def batch(self, indices: Tensor, draw: int) -> Batch:
         chosen = indices.numpy()
         begin, end = self.offsets[chosen], self.offsets[chosen + 1]

@@ -36,6 +36,18 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def sizes(self) -> Tensor | None:
+        """How long each sequence is, (n,), if the Part says so."""
+        sizes: Tensor | None = getattr(self.part, "sizes", None)
+        return None if sizes is None else sizes[torch.from_numpy(self.rows)]
+
+    @property
+    def target(self) -> Tensor:
+        """(n,), where the Part has it."""
+        target: Tensor = self.part.target[torch.from_numpy(self.rows)]  # type: ignore[attr-defined]
+        return target
+
     def batch(self, indices: Tensor, draw: int) -> Batch:
         return self.part.batch(torch.from_numpy(self.rows[indices.numpy()]), draw)
 

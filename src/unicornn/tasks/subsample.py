@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from unicornn import checks
-from unicornn.tasks.base import Sequences, Splits
+from unicornn.tasks.base import Part, Sequences, Splits
+from unicornn.tasks.crops import LENGTHS, Crops
 from unicornn.tasks.parts import Moments, splits
 
 N = 17_984
-OPTIONS = {"subsample": ("none", "last", "random"), "entries": (N,), "split_seed": (0,)}
+OPTIONS = {"subsample": ("none", "last", "random"), "entries": (N,), "crops": ("none", *LENGTHS), "split_seed": (0,)}
 VARIANTS: dict[str, dict[str, Any]] = {  # the paper's two ways to spare an LSTM the whole length
     "t-bptt": {"bptt": 500},
     "sub-sampled": {"subsample": "random", "entries": 200},
@@ -58,6 +59,7 @@ def recordings(
     moments: Moments,
     rows: Sequence[np.ndarray],
     options: Mapping[str, Any],
+    seed: int,
 ) -> Splits:
     """The three parts of a set of recordings.
 
@@ -68,6 +70,7 @@ def recordings(
         moments: of the recordings.
         rows: the indices of training, validation and test.
         options: ``OPTIONS``.
+        seed: of the random crops.
     """
     longest, entries = u.shape[1], checks.whole("entries", options["entries"], 1)
     how, begin, times = options["subsample"], None, np.arange(longest)
@@ -83,4 +86,7 @@ def recordings(
         lengths = np.searchsorted(times, lengths)
     change = Entries(*statistics, begin, torch.from_numpy(times))
     ragged = None if (lengths == len(times)).all() else torch.from_numpy(lengths)
-    return splits(Sequences(u, target, ragged, change), rows)
+    part: Part = Sequences(u, target, ragged, change)
+    if options["crops"] != "none":
+        part = Crops(part, LENGTHS[options["crops"]], seed)
+    return splits(part, rows)

@@ -56,7 +56,7 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     test, valid = fold == options["fold"], fold == (options["fold"] + 1) % FOLDS
     rows = [np.flatnonzero(part) for part in (~test & ~valid, valid, test)]
     classes = torch.from_numpy(labels.astype("int64"))
-    return recordings(u, classes, lengths, Moments.of(worms), rows, options)
+    return recordings(u, classes, lengths, Moments.of(worms), rows, options, seed)
 
 
 TASK = Task(

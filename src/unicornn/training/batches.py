@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from unicornn.tasks.base import Batch, Part
 
+POOL = 100  # batches
+
 
 class Share(NamedTuple):
     """One process's part of a batch. ``weight`` makes the mean over processes the mean over sequences."""
@@ -28,12 +30,22 @@ class Batches(Sampler[Share]):
         size: of a batch, over all processes.
         seed: shuffles, anew for every epoch (``set_epoch``); None keeps the order.
         rank, world: this process, and how many there are.
+        sizes: (n,), how long each sequence is: those in a batch are then of similar length, so that little of it is
+            padding. Shuffled ones are sorted within every ``POOL`` batches, whose order is shuffled in turn.
     """
 
-    def __init__(self, n: int, size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> None:
+    def __init__(
+        self,
+        n: int,
+        size: int,
+        seed: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+        sizes: Tensor | None = None,
+    ) -> None:
         if n < 1:
             raise ValueError("data: expected at least one sequence, got none")
-        self.n, self.size, self.seed, self.rank, self.world = n, size, seed, rank, world
+        self.n, self.size, self.seed, self.rank, self.world, self.sizes = n, size, seed, rank, world, sizes
         self.epoch = -1
 
     def set_epoch(self, epoch: int) -> None:
@@ -43,12 +55,21 @@ class Batches(Sampler[Share]):
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
+    def batches(self) -> list[Tensor]:
+        """The sequences of each batch, over all processes."""
+        if self.seed is None:
+            order = torch.arange(self.n) if self.sizes is None else self.sizes.argsort(stable=True)
+            return list(order.split(self.size))
+        generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
+        order = torch.randperm(self.n, generator=generator)
+        if self.sizes is None:
+            return list(order.split(self.size))
+        pools = [pool[self.sizes[pool].argsort(stable=True)] for pool in order.split(POOL * self.size)]
+        batches = [batch for pool in pools for batch in pool.split(self.size)]
+        return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
+
     def __iter__(self) -> Iterator[Share]:
-        order = torch.arange(self.n)
-        if self.seed is not None:
-            generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
-            order = torch.randperm(self.n, generator=generator)
-        for whole in order.split(self.size):
+        for whole in self.batches():
             mine = whole[self.rank :: self.world]
             if len(mine):
                 yield Share(mine, self.epoch, len(mine) * self.world / len(whole))
@@ -62,6 +83,11 @@ class _Loaded(Dataset[tuple[Batch, float]]):
 
     def __getitem__(self, share: Share) -> tuple[Batch, float]:
         return self.part.batch(share.indices, share.draw), share.weight
+
+
+def batches_of(part: Part, size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> Batches:
+    """The batches of a Part, by length if it says how long its sequences are."""
+    return Batches(len(part), size, seed, rank, world, sizes=getattr(part, "sizes", None))
 
 
 def loader(part: Part, batches: Batches) -> DataLoader[tuple[Batch, float]]:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, MeanSquaredError, Metric
 from torchmetrics.classification import MulticlassAccuracy
-from torchmetrics.regression import NormalizedRootMeanSquaredError
 
 from unicornn.models import Network
 from unicornn.settings import Config
@@ -36,11 +35,30 @@ def rate(schedule: str, share: float, epoch: int, drop_after: int) -> float:
     return 1.0 if schedule == "constant" else 0.5 + 0.5 * math.cos(math.pi * min(1.0, share))
 
 
+class RelativeError(Metric):
+    """NRMSE: the root mean square of the error, divided by that of the target."""
+
+    error: Tensor
+    total: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("error", "total"):
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        self.error += (output - target).double().square().sum()
+        self.total += target.double().square().sum()
+
+    def compute(self) -> Tensor:
+        return (self.error / self.total).sqrt()
+
+
 def metric(kind: str, outputs: int) -> Metric:
     """Over all samples, and over all processes."""
     if kind == "classify":
         return MulticlassAccuracy(outputs, average="micro")
-    return MeanSquaredError(squared=False) if kind == "regress" else NormalizedRootMeanSquaredError("std")
+    return MeanSquaredError(squared=False) if kind == "regress" else RelativeError()
 
 
 def update(metric: Metric, kind: str, output: Tensor, batch: Batch) -> None:
@@ -58,6 +76,15 @@ def forecast(output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         return output.flatten(0, 1), batch.target.flatten(0, 1)
     inside = torch.arange(len(output), device=output.device)[:, None] < batch.lengths.to(output.device)
     return output[inside], batch.target[inside]
+
+
+def voted(kind: str, output: Tensor, batch: Batch) -> Tensor:
+    """One output for every target: the mean over its sequences, if there are several."""
+    k = len(output) // len(batch.target)
+    if kind == "forecast" or k == 1:
+        return output
+    votes = output.log_softmax(1) if kind == "classify" else output
+    return votes.unflatten(0, (-1, k)).mean(1)
 
 
 def loss_of(kind: str, output: Tensor, batch: Batch) -> Tensor:
@@ -123,7 +150,8 @@ class InTraining(pl.LightningModule):
     def training_step(self, shared: tuple[Batch, float], batch_idx: int) -> Tensor:
         batch, weight = shared
         torch.manual_seed(mixed(self.config.seed, self.global_step, self.global_rank))
-        loss = loss_of(self.task.kind, self.network(batch.u, batch.lengths, self.config.training.bptt), batch)
+        output = self.network(batch.u, batch.lengths, self.config.training.bptt)
+        loss = loss_of(self.task.kind, voted(self.task.kind, output, batch), batch)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(
@@ -142,7 +170,7 @@ class InTraining(pl.LightningModule):
     def validation_step(self, shared: tuple[Batch, float], batch_idx: int) -> None:
         batch, weight = shared
         if weight:
-            output = self.network(batch.u, batch.lengths)
+            output = voted(self.task.kind, self.network(batch.u, batch.lengths), batch)
             self.valid_loss.update(loss_of(self.task.kind, output, batch), batch.u.shape[1])
             update(self.figure, self.task.kind, output, batch)
 

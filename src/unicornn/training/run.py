@@ -26,9 +26,9 @@ from unicornn.runs import NotARun, Run, command, environment, write_json, writte
 from unicornn.settings import Config
 from unicornn.tasks.base import Splits, Task
 from unicornn.training import checkpoint
-from unicornn.training.batches import Batches, loader, mixed
+from unicornn.training.batches import batches_of, loader, mixed
 from unicornn.training.callbacks import Record, ShownProgress, best
-from unicornn.training.module import InTraining, metric, update
+from unicornn.training.module import InTraining, metric, update, voted
 
 
 class RunExists(ValueError):
@@ -88,6 +88,8 @@ def train(
             raise ValueError(f"epochs: expected at least the {done} that the run has, got {config.training.epochs}")
     splits = task.load(source, config.task_options, config.seed)
     network = build(task, config, splits.embedding)
+    if config.training.standardise:
+        _standardise(network, splits)
     if first:
         _write_config(folder, task, config, network)
         (folder / "result.json").unlink(missing_ok=True)
@@ -111,6 +113,15 @@ def build(task: Task, config: Config, vectors: Tensor | None = None) -> Network:
         task.kind, config.model, task.d, task.outputs, config.model_options,
         vectors=vectors, embedding_dropout=task.embedding_dropout,
     )  # fmt: skip
+
+
+def _standardise(network: Network, splits: Splits) -> None:
+    targets = getattr(splits.train, "target", None)
+    if not isinstance(network, models.Regressor) or targets is None:
+        raise ValueError(
+            "standardise: expected false but for regressions whose training set has a ``target``, got true"
+        )
+    network.standardise(targets)
 
 
 def load_network(run: Run | str | Path, vectors: Tensor | None = None) -> Network:
@@ -178,24 +189,26 @@ def _evaluate(
     device = next(network.parameters()).device
     figure = metric(task.kind, task.outputs).to(device)
     data, pairs = getattr(splits, part), []
-    for batch, _ in loader(data, Batches(len(data), config.training.eval_batch_size)):
+    batches = batches_of(data, config.training.eval_batch_size)
+    for batch, _ in loader(data, batches):
         here = type(batch)(*(None if t is None else t.to(device) for t in batch))
-        output = network(here.u, here.lengths)
+        output = voted(task.kind, network(here.u, here.lengths), here)
         update(figure, task.kind, output, here)
         if task.kind != "forecast":
             pairs.append((batch.target, output.argmax(1).cpu() if task.kind == "classify" else output.cpu()))
     arrays = {}
     if pairs:
         targets, predictions = zip(*pairs, strict=True)
-        arrays = {"target": torch.cat(targets).numpy(), "prediction": torch.cat(predictions).numpy()}
+        back = torch.cat(batches.batches()).argsort()
+        arrays = {"target": torch.cat(targets)[back].numpy(), "prediction": torch.cat(predictions)[back].numpy()}
     return figure.compute().item(), arrays
 
 
 def _loaders(splits: Splits, config: Config, trainer: pl.Trainer) -> tuple[Any, Any]:
     training, place = config.training, {"rank": trainer.global_rank, "world": trainer.world_size}
     return (
-        loader(splits.train, Batches(len(splits.train), training.batch_size, config.seed, **place)),
-        loader(splits.valid, Batches(len(splits.valid), training.eval_batch_size, **place)),
+        loader(splits.train, batches_of(splits.train, training.batch_size, config.seed, **place)),
+        loader(splits.valid, batches_of(splits.valid, training.eval_batch_size, **place)),
     )
 
 
