@@ -5,7 +5,7 @@ import torch
 
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
-from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, build, count, folded
+from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, build, count, patched
 
 
 def test_the_last_output_is_each_sequences_own():
@@ -43,12 +43,12 @@ def test_truncation_that_cannot_be():
 
 @pytest.mark.parametrize("lengths", [None, (10, 7, 4, 1)])
 @pytest.mark.parametrize("k", [1, 3, 4, 20])
-def test_folded_inputs_are_the_same_numbers(lengths, k):
+def test_patches_are_the_same_numbers(lengths, k):
     u = torch.randn(10, 4, 2)
     ends = torch.tensor(lengths or (10,) * 4)
     if lengths:
         u = u.masked_fill((torch.arange(10)[:, None] >= ends)[:, :, None], torch.nan)
-    short, n = folded(u, ends if lengths else None, k)
+    short, n = patched(u, ends if lengths else None, k)
     assert short.shape == (-(-10 // k), 4, 2 * k)
     for i, end in enumerate(ends.tolist()):
         assert torch.equal(short[:, i].reshape(-1, 2)[:end], u[:end, i])
@@ -56,15 +56,15 @@ def test_folded_inputs_are_the_same_numbers(lengths, k):
         assert n is None or n[i] == -(-end // k)
 
 
-def test_a_network_that_folds():
-    net = build("classify", "unicornn", 2, 3, {"hidden_size": 5, "fold": 4})
+def test_a_network_of_patches():
+    net = build("classify", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
     assert net.rnn.input_size == 8
     u, lengths = torch.randn(10, 3, 2), torch.tensor([10, 3, 5])
     together = net(u, lengths)
     for i, n in enumerate(lengths):
         torch.testing.assert_close(together[i : i + 1], net(u[:n, i : i + 1]))
-    with pytest.raises(ValueError, match="fold: expected 1 with an output at every step, got 4"):
-        build("forecast", "unicornn", 2, 3, {"hidden_size": 5, "fold": 4})
+    with pytest.raises(ValueError, match="patch: expected 1 with an output at every step, got 4"):
+        build("forecast", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
 
 
 def test_a_standardised_regression_starts_from_the_mean():

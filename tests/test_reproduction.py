@@ -1,6 +1,7 @@
 """The plan of the reproduction can be carried out: every run's settings are right, and the driver goes on."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -8,9 +9,10 @@ import torch
 from typer.testing import CliRunner
 
 from benchmarks.reproduction import __main__ as driver
-from benchmarks.reproduction import plans
+from benchmarks.reproduction import authors, page, pictures, plans, results, tables
 from tests.training import small
-from unicornn import cli
+from unicornn import cli, tasks
+from unicornn.settings import resolve
 
 
 @pytest.mark.parametrize("group", sorted(plans.GROUPS))
@@ -42,3 +44,65 @@ def test_the_driver_trains_keeps_and_goes_on(tmp_path, monkeypatch, capsys):
     (kept,) = json.loads((tmp_path / "results/reproduction/small.json").read_text())
     assert kept["command"].startswith("unicornn train")
     assert kept["result"]["epochs"] == 1
+
+
+def test_the_page_is_up_to_date():
+    text = page.PAGE.read_text()
+    assert page.page(text, pictures.pictures()) == text, "run python -m benchmarks.reproduction.page"
+
+
+def test_every_group_has_a_table_and_every_figure_a_place(tmp_path, monkeypatch):
+    """From made-up runs of every group: all is drawn, and nothing of the page stays empty."""
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    monkeypatch.setattr(results, "AUTHORS", tmp_path / "authors.json")
+    curve = {"epoch": [1, 2], "valid": [0.5, 0.6], "train_loss": [2.0, 1.0], "seconds": [1.0, 2.0]}
+    norms = {f"w_norm_{l}": [1.0, 1.5] for l in (1, 2, 3)}
+    theirs = {"source": "", "curves": {name: {"epoch": [1, 2], "valid": [0.4, 0.7]} for name in tables.SHOWN}}
+    (tmp_path / "authors.json").write_text(json.dumps(theirs))
+    for group in plans.GROUPS:
+        runs = []
+        for plan in plans.planned(group):
+            task, values = tasks.find(plan.arguments[0]), plan.arguments
+            given = dict(zip(values[1::2], values[2::2], strict=True))
+            changes = [
+                value.partition("=")[::2]
+                for name, value in zip(values[1::2], values[2::2], strict=True)
+                if name == "--set"
+            ]
+            config = resolve(task, model=given.get("--model", "unicornn"), settings=dict(changes)).as_dict()
+            runs.append(config | {
+                "name": plan.name, "metric": task.metric, "more_is_better": task.more_is_better, "parameters": 10,
+                "command": "unicornn train " + " ".join(values), "environment": {"threads": 1}, "test_sequences": 9,
+                "time_steps": [[0.1, 0.2]], "curve": curve | norms,
+                "result": {"test": 5 / 9, "valid": 0.6, "seconds": 90.0, "epochs": 2},
+            })  # fmt: skip
+        (tmp_path / f"{group}.json").write_text(json.dumps(runs))
+    drawn = pictures.pictures()
+    assert {name.partition("-")[0] for name in drawn} >= {
+        "curve",
+        "recipe",
+        "imdb",
+        "ablation",
+        "subsampling",
+        "weight",
+    }
+    text = page.page(page.PAGE.read_text(), drawn)
+    for name in drawn:
+        assert text.count(f"reproduction/{name}.png)") == 1
+    assert "5 of 9 " not in text
+    assert "25 of 45 | 56 %" in text  # five folds
+    assert "--seed" not in text
+    empty = re.findall(r"<!-- ([\w-]+) -->\n<!-- /", text)
+    assert not empty
+
+
+def test_the_authors_curves_are_kept(tmp_path, monkeypatch):
+    for name, file in authors.FILES.items():
+        column = "valid_rmse" if name in ("rr", "hr") else "valid_accuracy_percent"
+        (tmp_path / f"{file}.csv").write_text(f"epoch,{column}\n1,50\n2,75\n")
+    monkeypatch.setattr(authors, "AUTHORS", tmp_path / "authors.json")
+    monkeypatch.setattr(results, "AUTHORS", tmp_path / "authors.json")
+    monkeypatch.setattr(sys, "argv", ["authors", str(tmp_path)])
+    authors.main()
+    assert results.authors("hr")["valid"].tolist() == [50, 75]
+    assert results.authors("imdb")["valid"].tolist() == [0.5, 0.75]

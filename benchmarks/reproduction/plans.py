@@ -99,7 +99,7 @@ def _curves() -> Iterator[Planned]:
 def _recipes() -> Iterator[Planned]:
     """At most one hour on two cores, as two hours on one: any schedule, optimiser or size."""
     hr: dict[str, object] = {
-        "fold": 8,
+        "patch": 8,
         "dt": 0.368,
         "lr": 0.006,
         "schedule": "onecycle",
@@ -107,13 +107,13 @@ def _recipes() -> Iterator[Planned]:
         "standardise": "true",
     }
     rr = hr | {"dt": 0.088}
-    yield _run("hr", "bidmc-hr", "--epochs", "80", "--budget", "40m", **hr)
-    yield _run("rr", "bidmc-rr", "--epochs", "80", "--budget", "40m", **rr)
+    yield _run("hr", "bidmc-hr", "--epochs", "100", "--budget", "70m", **hr)
+    yield _run("rr", "bidmc-rr", "--epochs", "100", "--budget", "70m", **rr)
     yield _run("hr-patient", "bidmc-hr", "--epochs", "40", "--budget", "15m", split="patient", **hr)
     yield _run("rr-patient", "bidmc-rr", "--epochs", "40", "--budget", "15m", split="patient", **rr)
     once: dict[str, object] = {"schedule": "onecycle", "clip": 1}
-    yield _run("cifar10", "cifar10-noise", "--epochs", "30", "--budget", "30m", fold=8, dt=0.5, lr=0.006, **once)
-    yield _run("psmnist", "psmnist", "--epochs", "30", "--budget", "40m", fold=4, dt=0.482, lr=0.006, **once)
+    yield _run("cifar10", "cifar10-noise", "--epochs", "30", "--budget", "50m", patch=8, dt=0.5, lr=0.006, **once)
+    yield _run("psmnist", "psmnist", "--epochs", "30", "--budget", "65m", patch=4, dt=0.482, lr=0.006, **once)
 
 
 def _ablations() -> Iterator[Planned]:

@@ -20,7 +20,7 @@ class Network(nn.Module):
         rnn: UnICORNN or one of ``unicornn.baselines``, time first.
         outputs: how many numbers are read off.
         every_step: read them off at every step instead of each sequence's last.
-        fold: so many inputs make one step of the layers, which then have input_size = fold·d: nothing of the input is
+        patch: so many inputs make one step of the layers, which then have input_size = patch·d: nothing of the input is
             lost, and the sequence is shorter.
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
@@ -36,13 +36,13 @@ class Network(nn.Module):
         torch.Size([100, 4, 2])
     """
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, every_step: bool = False, fold: int = 1) -> None:
+    def __init__(self, rnn: nn.Module, outputs: int, *, every_step: bool = False, patch: int = 1) -> None:
         super().__init__()
         self.rnn = rnn
         self.every_step = every_step
-        self.fold = checks.whole("fold", fold, 1)
-        if every_step and self.fold > 1:
-            raise ValueError(f"fold: expected 1 with an output at every step, got {self.fold}")
+        self.patch = checks.whole("patch", patch, 1)
+        if every_step and self.patch > 1:
+            raise ValueError(f"patch: expected 1 with an output at every step, got {self.patch}")
         directions = 2 if getattr(rnn, "bidirectional", False) else 1
         width = int(getattr(rnn, "output_size", directions * int(rnn.hidden_size)))  # type: ignore[arg-type]
         self.readout = nn.Linear(width, checks.whole("outputs", outputs, 1))
@@ -51,8 +51,8 @@ class Network(nn.Module):
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
         state = None
-        if self.fold > 1:
-            u, lengths = folded(u, lengths, self.fold)
+        if self.patch > 1:
+            u, lengths = patched(u, lengths, self.patch)
         if 0 < bptt < len(u):
             u, lengths, state = self._tail(u, lengths, bptt)
         output, _ = self.rnn(u, state, lengths=lengths, output="all" if self.every_step else "last")
@@ -74,13 +74,13 @@ class Network(nn.Module):
         return u[steps, torch.arange(u.shape[1], device=u.device)], None, state
 
 
-def folded(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor | None]:
+def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor | None]:
     """Every k inputs as one: (N, b, d) to (N / k rounded up, b, k·d), the last one filled up with zeros.
 
     Example:
         >>> import torch
-        >>> from unicornn.models import folded
-        >>> u, lengths = folded(torch.zeros(10, 2, 3), torch.tensor([10, 7]), 4)
+        >>> from unicornn.models import patched
+        >>> u, lengths = patched(torch.zeros(10, 2, 3), torch.tensor([10, 7]), 4)
         >>> u.shape, lengths
         (torch.Size([3, 2, 12]), tensor([3, 2]))
     """
@@ -119,8 +119,8 @@ class Regressor(Network):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, fold: int = 1) -> None:
-        super().__init__(rnn, outputs, fold=fold)
+    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1) -> None:
+        super().__init__(rnn, outputs, patch=patch)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
@@ -144,8 +144,8 @@ class SequenceToSequence(Network):
         torch.Size([100, 4, 2])
     """
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, fold: int = 1) -> None:
-        super().__init__(rnn, outputs, every_step=True, fold=fold)
+    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1) -> None:
+        super().__init__(rnn, outputs, every_step=True, patch=patch)
 
 
 class TextClassifier(Classifier):
@@ -165,9 +165,9 @@ class TextClassifier(Classifier):
     """
 
     def __init__(
-        self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, fold: int = 1
+        self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, patch: int = 1
     ) -> None:
-        super().__init__(rnn, outputs, fold=fold)
+        super().__init__(rnn, outputs, patch=patch)
         self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
@@ -186,11 +186,11 @@ def layers(name: str) -> type[nn.Module]:
 
 def layer_options(name: str) -> dict[str, Any]:
     """The settings of a model and their defaults: what its constructor takes beyond the sizes and the form of input,
-    and ``fold``, which any network has."""
+    and ``patch``, which any network has."""
     outside = ("self", "input_size", "batch_first", "bidirectional", "device", "dtype")
     signature = inspect.signature(layers(name).__init__)
     named = [p for p in signature.parameters.values() if p.name not in outside and p.kind is not p.VAR_KEYWORD]
-    return {"dropout": 0.0, "fold": 1} | {p.name: None if p.default is p.empty else p.default for p in named}
+    return {"dropout": 0.0, "patch": 1} | {p.name: None if p.default is p.empty else p.default for p in named}
 
 
 def build(
@@ -210,12 +210,12 @@ def build(
         >>> count(build("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST's
         35338
     """
-    fold = options.get("fold", 1)
-    rnn = layers(model)(d * fold, **{name: value for name, value in options.items() if name != "fold"})
+    patch = options.get("patch", 1)
+    rnn = layers(model)(d * patch, **{name: value for name, value in options.items() if name != "patch"})
     if vectors is not None:
-        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, fold=fold)
+        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, patch=patch)
     network = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}[kind]
-    return network(rnn, outputs, fold=fold)
+    return network(rnn, outputs, patch=patch)
 
 
 def free_parameters(rnn: nn.Module) -> int:
