@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from statistics import fmean
 from typing import Any
 
+from benchmarks.reproduction import results
 from benchmarks.reproduction.pictures import DEPTHS
 from benchmarks.reproduction.results import (
     Record,
@@ -81,6 +83,11 @@ def worms() -> list[str]:
         seconds = f"{fmean(run['result']['seconds'] / run['result']['epochs'] for run in runs):.1f} s"
         share = f"{100 * right / of:.0f} %"
         rows.append([name, runs[0]["parameters"], f"{right} of {of}", share, len(runs), epochs(runs), seconds])
+    if (path := results.FOLDER / "by_hand.json").exists():
+        hand = json.loads(path.read_text())
+        right, of = sum(hand["right"]), sum(hand["of"])
+        share = f"{100 * right / of:.0f} %"
+        rows.append(["six deviations, logistic regression", 35, f"{right} of {of}", share, len(hand["of"]), NONE, NONE])
     return table(["model", "parameters", "right", "accuracy", "folds", "epochs", "time of an epoch"], rows)
 
 

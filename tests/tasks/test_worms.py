@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.reproduction.by_hand import right_in
 from tests.tasks import small
 from unicornn import tasks
 from unicornn.data import CorruptData, MissingData
@@ -127,6 +128,35 @@ def test_a_constant_channel():
     mean, deviation = Moments.of(np.full((4, 10, 1), 7.3)).over(np.arange(4))
     assert float(mean) == pytest.approx(7.3)
     assert float(deviation) == 1
+
+
+@pytest.mark.parametrize("crops", ["several", "quarters"])
+def test_worms44_in_crops(worms, crops):
+    """Training sees pieces of the same recordings, and every target has as many pieces as the crops say."""
+    source = worms[0]
+    k = {"several": 1, "quarters": 4}[crops]
+    whole = worms44.TASK.load(source, small.options(worms44.TASK), 0)
+    cut = worms44.TASK.load(source, small.options(worms44.TASK, crops=crops), 0)
+    for a, b in zip(whole[:3], cut[:3], strict=True):
+        one, pieces = small.everything(a), b.batch(torch.arange(len(b)), -1)
+        assert torch.equal(one.target, pieces.target)
+        assert pieces.u.shape[1] == 2 * k * len(b)
+        n = int(pieces.lengths[0])
+        torch.testing.assert_close(pieces.u[:n, 0], one.u[:n, 0])
+
+
+def test_worms_by_hand(worms):
+    """Strains that differ in how much their channels move are told apart."""
+    source, _, labels = worms
+    path = source.data / "worms44/worms44.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    strength = 3.0 ** np.array([[c == k for c in range(6)] for k in range(5)])
+    arrays["values"] = arrays["values"] * strength[np.repeat(labels, arrays["lengths"])].astype(np.float32)
+    np.savez(path, **arrays)
+    right = [right_in(fold, source) for fold in range(5)]
+    assert sum(n for _, n in right) == 22
+    assert sum(found for found, _ in right) == 22
 
 
 def test_worms44_says_what_it_is_not():
