@@ -175,6 +175,7 @@ def retraining() -> list[str]:
         [task, name, test_figure(runs), best(runs), len(runs)]
         for task, each in groups.items()
         for name, runs in each.items()
+        if len(runs) > 1
     ]
     return table(["task", "which", "mean ± deviation", "best", "re-trainings"], rows)
 

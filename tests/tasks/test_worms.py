@@ -151,7 +151,7 @@ def test_worms_by_hand(worms):
     path = source.data / "worms44/worms44.npz"
     with np.load(path) as file:
         arrays = dict(file)
-    strength = 3.0 ** np.array([[c == k for c in range(6)] for k in range(5)])
+    strength = 20.0 ** np.array([[c == k for c in range(6)] for k in range(5)])
     arrays["values"] = arrays["values"] * strength[np.repeat(labels, arrays["lengths"])].astype(np.float32)
     np.savez(path, **arrays)
     right = [right_in(fold, source) for fold in range(5)]
