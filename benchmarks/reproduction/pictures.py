@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-from benchmarks.reproduction.results import Record, authors, group, settings, tested, together
+from benchmarks.reproduction.results import Record, authors, group, settings, together
 from unicornn.report.figures import COLOURS, learning_curves, make_axes, time_steps, weight_norms
 
 DEPTHS = {"stacked": "UnICORNN", "residual": "res-UnICORNN (S=2)", "frozen": "c not trained"}
@@ -43,7 +44,9 @@ def _lines(label: str, lines: dict[str, dict[float, list[float]]], log: bool = F
         axis.errorbar(x, mean, deviation, color=COLOURS[i], marker="o", capsize=3, label=name)
     if log:
         axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    ticks = sorted({at for points in lines.values() for at in points})
+    axis.set_xticks(ticks, [f"{at:g}" for at in ticks])
     if len(lines) > 1:
         axis.legend(fontsize=9, frameon=False)
     return figure
@@ -76,12 +79,7 @@ def _ablations() -> Iterator[tuple[str, Figure]]:
 def _subsampling() -> Iterator[tuple[str, Figure]]:
     runs = together(group("subsampling"), lambda run: settings(run)["subsample"])
     if runs:
-        whole = [run for run in group("worms") if run["name"].startswith("unicornn-")]
-        full = {17_984: [tested(whole)[0]]} if whole else {}
-        lines = {}
-        for how in ("last", "random"):
-            by_entries = together(runs.get(how, []), lambda run: settings(run)["entries"])
-            lines[f"{how} entries"] = {n: [tested(each)[0]] for n, each in by_entries.items()} | full
+        lines = {f"{how} entries": _points(each, lambda run: settings(run)["entries"]) for how, each in runs.items()}
         yield "subsampling", _lines("entries", lines)
 
 
