@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
+from unicornn.report.groups import Spread, spread
 from unicornn.words import duration, figure, several
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,14 +40,14 @@ def together(runs: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, 
     return found
 
 
-def tested(runs: list[Record]) -> tuple[float, float | None]:
-    """Mean and deviation of the test figures."""
-    values = [run["result"]["test"] for run in runs]
-    return fmean(values), stdev(values) if len(values) > 1 else None
+def tested(runs: list[Record]) -> Spread:
+    """Mean, deviation and best of the test figures."""
+    return spread([run["result"]["test"] for run in runs], runs[0]["more_is_better"])
 
 
 def test_figure(runs: list[Record]) -> str:
-    return figure(runs[0]["metric"], *tested(runs))
+    mean, deviation, _ = tested(runs)
+    return figure(runs[0]["metric"], mean, deviation)
 
 
 def epochs(runs: list[Record]) -> str:

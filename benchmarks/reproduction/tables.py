@@ -16,9 +16,10 @@ from benchmarks.reproduction.results import (
     settings,
     table,
     test_figure,
+    tested,
     time_taken,
     together,
-)  # fmt: skip
+)
 from unicornn import tasks
 from unicornn.words import NONE, figure
 
@@ -35,8 +36,7 @@ def kind(run: Record) -> str:
 
 
 def best(runs: list[Record]) -> str:
-    choose = max if runs[0]["more_is_better"] else min
-    return figure(runs[0]["metric"], choose(run["result"]["test"] for run in runs))
+    return figure(runs[0]["metric"], tested(runs).best)
 
 
 def paper(task: str, model: str, **options: Any) -> str:

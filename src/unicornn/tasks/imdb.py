@@ -229,7 +229,7 @@ TASK = Task(
     embedding_dropout=0.65,
     protocol="17.5k/7.5k/25k reviews, one random split for all seeds. The 25,000 most frequent words of the 17.5k, "
     "and padding and unknown, whose vectors are zero; words without a GloVe vector start from N(0, 1). Our own "
-    "tokeniser, lower case (the authors: spaCy's). lengths=padded, as the authors': the network reads the padding of "
-    "its batch too, so a figure depends on the batches. tab:imdb has the best run of each model, tab:distr_results "
-    "mean and deviation of 10.",
+    "tokeniser, lower case (the authors: spaCy's). lengths=honoured: batches of reviews of similar length. "
+    "lengths=padded, as the authors': random batches, whose padding the network reads too, so a figure depends on the "
+    "batches. tab:imdb has the best run of each model, tab:distr_results mean and deviation of 10.",
 )
