@@ -16,13 +16,13 @@ from unicornn.report import find_runs
 from unicornn.report.figures import learning_curves
 from unicornn.runs import Run, write_json, written_whole
 
-KEPT = ("epoch", "seconds", "train_loss", "valid", "w_norm_1", "w_norm_2", "w_norm_3")  # of metrics.csv
+KEPT = ("epoch", "seconds", "train_loss", "valid", "w_norm")  # columns of metrics.csv begin so
 MOST = 60  # epochs of a curve, evenly spaced, the first and the last among them
 
 
 def recorded(run: Run) -> dict[str, Any]:
     """A run's settings, protocol, versions, result and curve."""
-    metrics = run.metrics[[name for name in KEPT if name in run.metrics]]
+    metrics = run.metrics[[name for name in run.metrics if name.startswith(KEPT) and name != "valid_loss"]]
     metrics = metrics.iloc[np.unique(np.linspace(0, len(metrics) - 1, MOST).round().astype(int))]
     curve = {name: [float(f"{value:.5g}") for value in metrics[name]] for name in metrics}
     result = run.result if run.finished else None

@@ -67,6 +67,29 @@ def test_a_network_of_patches():
         build("forecast", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
 
 
+@pytest.mark.parametrize("model", ["unicornn", "lstm"])
+def test_the_mean_of_the_outputs(model):
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "pool": "mean"})
+    u, lengths = torch.randn(20, 3, 2), torch.tensor([20, 9, 5])
+    for i, n in enumerate(lengths):
+        outputs, _ = net.rnn(u[:n, i : i + 1])
+        torch.testing.assert_close(net(u, lengths)[i : i + 1], net.readout(outputs.mean(0)))
+    torch.testing.assert_close(net(u, lengths, bptt=4), net(u, lengths))
+    with pytest.raises(ValueError, match='pool: expected "last" with an output at every step, got "mean"'):
+        build("forecast", model, 2, 3, {"hidden_size": 5, "pool": "mean"})
+    with pytest.raises(ValueError, match="pool"):
+        build("classify", model, 2, 3, {"hidden_size": 5, "pool": "most"})
+
+
+def test_biases_end_the_symmetry():
+    u = torch.randn(20, 3, 2)
+    odd = build("classify", "unicornn", 2, 3, {"hidden_size": 5})
+    torch.testing.assert_close(odd(-u), -odd(u))
+    net = build("classify", "unicornn", 2, 3, {"hidden_size": 5, "num_layers": 2, "b_init": 0.5})
+    assert all(0 < b.abs().max() <= 0.5 for b in net.rnn.b)
+    assert (net(-u) + net(u)).abs().max() > 1e-4
+
+
 def test_a_standardised_regression_starts_from_the_mean():
     net = build("regress", "unicornn", 2, 1, {"hidden_size": 5})
     u, targets = torch.randn(10, 3, 2), torch.tensor([60.0, 80.0, 100.0])

@@ -78,8 +78,12 @@ def _ablations() -> Iterator[tuple[str, Figure]]:
 
 def _subsampling() -> Iterator[tuple[str, Figure]]:
     runs = together(group("subsampling"), lambda run: settings(run)["subsample"])
+    whole = [run for run in group("worms") if run["name"].startswith("unicornn-whole")]
     if runs:
-        lines = {f"{how} entries": _points(each, lambda run: settings(run)["entries"]) for how, each in runs.items()}
+        lines = {
+            f"{how} entries": _points([*each, *whole], lambda run: settings(run)["entries"])
+            for how, each in runs.items()
+        }
         yield "subsampling", _lines("entries", lines)
 
 

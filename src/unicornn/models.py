@@ -1,4 +1,4 @@
-"""Networks for learning tasks: recurrent layers, and a linear readout of their last output or of all of them."""
+"""Networks for learning tasks: recurrent layers, and a linear readout of their last output, of the mean or of all."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class Network(nn.Module):
         every_step: read them off at every step instead of each sequence's last.
         patch: so many inputs make one step of the layers, which then have input_size = patch·d: nothing of the input is
             lost, and the sequence is shorter.
+        pool: "last", to read off each sequence's last output (the paper's way), or "mean", that of all its outputs: for
+            what is told by the whole of a sequence, rather than to be remembered from a part of it.
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
 
@@ -36,13 +38,18 @@ class Network(nn.Module):
         torch.Size([100, 4, 2])
     """
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, every_step: bool = False, patch: int = 1) -> None:
+    def __init__(
+        self, rnn: nn.Module, outputs: int, *, every_step: bool = False, patch: int = 1, pool: str = "last"
+    ) -> None:
         super().__init__()
         self.rnn = rnn
         self.every_step = every_step
         self.patch = checks.whole("patch", patch, 1)
+        self.pool = checks.choice("pool", pool, ("last", "mean"))
         if every_step and self.patch > 1:
             raise ValueError(f"patch: expected 1 with an output at every step, got {self.patch}")
+        if every_step and pool != "last":
+            raise ValueError(f'pool: expected "last" with an output at every step, got "{pool}"')
         directions = 2 if getattr(rnn, "bidirectional", False) else 1
         width = int(getattr(rnn, "output_size", directions * int(rnn.hidden_size)))  # type: ignore[arg-type]
         self.readout = nn.Linear(width, checks.whole("outputs", outputs, 1))
@@ -50,16 +57,24 @@ class Network(nn.Module):
         nn.init.zeros_(self.readout.bias)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
-        state = None
+        state: Any = None
+        before: Tensor | float = 0.0
         if self.patch > 1:
             u, lengths = patched(u, lengths, self.patch)
+        steps = len(u) if lengths is None else lengths.to(u.device)[:, None]
         if 0 < bptt < len(u):
-            u, lengths, state = self._tail(u, lengths, bptt)
-        output, _ = self.rnn(u, state, lengths=lengths, output="all" if self.every_step else "last")
-        return self.readout(output)
+            u, lengths, before, state = self._tail(u, lengths, bptt)
+        output, _ = self._output(u, state, lengths)
+        return self.readout((before + output) / steps if self.pool == "mean" else output)
 
-    def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, Tensor | None, Any]:
-        """The last steps of each sequence, (bptt, b, d), and the state before them, without a gradient."""
+    def _output(self, u: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
+        """What is read off: (N, b, m), the last, (b, m), or, for the mean, the sum; and the state."""
+        whole = self.every_step or self.pool == "mean"
+        output, state = self.rnn(u, state, lengths=lengths, output="all" if whole else "last")
+        return output.sum(0) if self.pool == "mean" else output, state  # zero in the padding
+
+    def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Tensor, Any]:
+        """The last steps of each sequence, (bptt, b, d); the output and the state before them, without a gradient."""
         if self.every_step:
             raise ValueError(f"bptt: expected 0 with an output at every step, got {bptt}")
         if lengths is not None and int(lengths.min()) <= bptt:
@@ -69,9 +84,9 @@ class Network(nn.Module):
         ends = torch.full((u.shape[1],), len(u)) if lengths is None else lengths.cpu()
         before = len(u) - bptt if lengths is None else int(ends.max()) - bptt
         with torch.no_grad():
-            _, state = self.rnn(u[:before], lengths=None if lengths is None else ends - bptt, output="last")
+            output, state = self._output(u[:before], None, None if lengths is None else ends - bptt)
         steps = (ends - bptt + torch.arange(bptt)[:, None]).to(u.device)
-        return u[steps, torch.arange(u.shape[1], device=u.device)], None, state
+        return u[steps, torch.arange(u.shape[1], device=u.device)], None, output, state
 
 
 def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor | None]:
@@ -119,8 +134,8 @@ class Regressor(Network):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1) -> None:
-        super().__init__(rnn, outputs, patch=patch)
+    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1, pool: str = "last") -> None:
+        super().__init__(rnn, outputs, patch=patch, pool=pool)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
@@ -144,8 +159,8 @@ class SequenceToSequence(Network):
         torch.Size([100, 4, 2])
     """
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1) -> None:
-        super().__init__(rnn, outputs, every_step=True, patch=patch)
+    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1, pool: str = "last") -> None:
+        super().__init__(rnn, outputs, every_step=True, patch=patch, pool=pool)
 
 
 class TextClassifier(Classifier):
@@ -154,6 +169,7 @@ class TextClassifier(Classifier):
     Args:
         vectors: (words, d), the words' initial vectors; word 0 is the padding, whose vector stays.
         embedding_dropout: the share of the words, drawn anew for every batch, that are left out wherever they occur.
+        reading: ``patch`` and ``pool``, as for any Network.
 
     Example:
         >>> import torch
@@ -165,15 +181,19 @@ class TextClassifier(Classifier):
     """
 
     def __init__(
-        self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, patch: int = 1
+        self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, **reading: Any
     ) -> None:
-        super().__init__(rnn, outputs, patch=patch)
+        super().__init__(rnn, outputs, **reading)
         self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
         words = self.dropout(torch.ones(self.embedding.num_embeddings, 1, device=u.device))
         return super().forward(self.embedding(u) * words[u], lengths, bptt)
+
+
+READING: dict[str, Any] = {"patch": 1, "pool": "last"}  # of any network, whatever its layers
+START: dict[str, Any] = {"b_init": 0.0}  # of UnICORNN
 
 
 def layers(name: str) -> type[nn.Module]:
@@ -186,11 +206,12 @@ def layers(name: str) -> type[nn.Module]:
 
 def layer_options(name: str) -> dict[str, Any]:
     """The settings of a model and their defaults: what its constructor takes beyond the sizes and the form of input,
-    and ``patch``, which any network has."""
+    and those which any network has."""
     outside = ("self", "input_size", "batch_first", "bidirectional", "device", "dtype")
     signature = inspect.signature(layers(name).__init__)
     named = [p for p in signature.parameters.values() if p.name not in outside and p.kind is not p.VAR_KEYWORD]
-    return {"dropout": 0.0, "patch": 1} | {p.name: None if p.default is p.empty else p.default for p in named}
+    start = START if name == "unicornn" else {}
+    return {"dropout": 0.0} | READING | start | {p.name: None if p.default is p.empty else p.default for p in named}
 
 
 def build(
@@ -205,17 +226,25 @@ def build(
 ) -> Network:
     """The network of a task: its kind, the recurrent model by name, its sizes and the layer's options.
 
+    Beyond those, ``patch`` and ``pool`` as for a Network, and ``b_init``: UnICORNN's biases b start from U(-b_init,
+    b_init), by default from 0. There the layers are an odd function of their input (-u gives -y), and what does not
+    depend on its sign, such as how much it moves, is learned late or, from mirrored sequences, not at all.
+
     Example:
         >>> from unicornn.models import build, count
         >>> count(build("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST's
         35338
     """
-    patch = options.get("patch", 1)
-    rnn = layers(model)(d * patch, **{name: value for name, value in options.items() if name != "patch"})
+    reading = {name: options.get(name, default) for name, default in READING.items()}
+    own = {name: value for name, value in options.items() if name not in READING | START}
+    rnn = layers(model)(d * reading["patch"], **own)
+    if b_init := options.get("b_init", 0.0):
+        for b in rnn.b:  # type: ignore[union-attr]
+            nn.init.uniform_(b, -b_init, b_init)
     if vectors is not None:
-        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, patch=patch)
+        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, **reading)
     network = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}[kind]
-    return network(rnn, outputs, patch=patch)
+    return network(rnn, outputs, **reading)
 
 
 def free_parameters(rnn: nn.Module) -> int:

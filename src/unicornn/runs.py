@@ -81,8 +81,10 @@ def environment() -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """To be read by people too: a line for every entry, but one for a list of numbers."""
+    lines = re.sub(r"\[\n[\s\d.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), json.dumps(value, indent=1))
     with written_whole(path, "w") as file:
-        file.write(json.dumps(value, indent=1) + "\n")
+        file.write(lines + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

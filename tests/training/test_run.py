@@ -208,6 +208,13 @@ def test_broken_folders_are_named(tmp_path):
         Run(run.path).config  # noqa: B018
 
 
+def test_lists_of_numbers_are_one_line(tmp_path):
+    path, value = tmp_path / "a.json", {"a": [1, 2.5, -3e-9], "b": ["[1,\n 2]", []], "c": [[1], [2, 3]]}
+    runs.write_json(path, value)
+    assert json.loads(path.read_text()) == value
+    assert '"a": [ 1, 2.5, -3e-09 ],\n' in path.read_text()
+
+
 def test_files_are_whole_or_absent(tmp_path):
     path = tmp_path / "a.json"
     runs.write_json(path, {"a": 1})

@@ -55,11 +55,11 @@ TASK = Task(
     outputs=DIMENSIONS,
     size="3 × 128 sequences, N = 2000, d = 5",
     models={
-        "unicornn": {"hidden_size": 90, "num_layers": 2, "dt": 0.1, "alpha": 1.0},
+        "unicornn": {"hidden_size": 90, "num_layers": 2, "dt": 0.4, "alpha": 1.0},
         "lstm": {"hidden_size": 44},
         "cornn": {"hidden_size": 64},
     },
-    training=Training(lr=1e-2, batch_size=32, epochs=500, drop_after=250, clip=1.0),
+    training=Training(lr=2e-2, batch_size=8, epochs=100, schedule="onecycle", clip=1.0),
     options={"F": (0.9, 8.0)},
     variants={"F=8": {"F": 8.0}},
     paper=[

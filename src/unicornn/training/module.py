@@ -126,7 +126,7 @@ class InTraining(pl.LightningModule):
                 share = next((rate for end, rate in slow.items() if name.endswith(end)), 1.0)
                 groups.setdefault(share, []).append(p)
         named = [{"params": parameters, "share": share} for share, parameters in groups.items()]
-        return kind(named, lr=training.lr, weight_decay=training.weight_decay)
+        return kind(named, lr=training.lr, weight_decay=training.weight_decay, fused=True)
 
     def on_fit_start(self) -> None:
         self.begun = time.monotonic()
