@@ -116,8 +116,8 @@ def _recipes() -> Iterator[Planned]:
     yield _run("hr-patient", "bidmc-hr", "--epochs", "40", "--budget", "7m", split="patient", **hr)
     yield _run("rr-patient", "bidmc-rr", "--epochs", "40", "--budget", "7m", split="patient", **rr)
     once: dict[str, object] = {"schedule": "onecycle", "clip": 1}
-    options = ("--variant", "authors", "--epochs", "12", "--budget", "45m")
-    yield _run("cifar10", "cifar10-noise", *options, patch=8, dt=0.5, lr=0.004, batch_size=50, **once)
+    options = ("--variant", "authors", "--epochs", "30", "--budget", "45m")
+    yield _run("cifar10", "cifar10-noise", *options, short_epochs=16, alpha=7, lr=0.006, batch_size=50, **once)
     yield _run("psmnist-4", "psmnist", "--epochs", "30", "--budget", "65m", patch=4, dt=0.482, lr=0.006, **once)
     yield _run("psmnist", "psmnist", "--epochs", "40", "--budget", "22m", patch=8, dt=0.7, lr=0.006, **once)
 

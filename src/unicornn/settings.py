@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unicornn import models
+from unicornn import models, tasks
 from unicornn.checks import choice, did_you_mean
 from unicornn.tasks.base import Task, Training
 
@@ -41,9 +41,16 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """The config in a run's config.json, where there is more besides."""
+        """The config in a run's config.json, where there is more besides; what the task did not have when that was
+        written is as by default."""
         known = {f.name: values[f.name] for f in dataclasses.fields(cls)}
-        return cls(**{**known, "training": Training(**values["training"])})
+        options = _defaults(tasks.find(values["task"])) | values["task_options"]
+        return cls(**{**known, "training": Training(**values["training"]), "task_options": options})
+
+
+def _defaults(task: Task) -> dict[str, Any]:
+    """Of the task's own options."""
+    return {option: values[0] for option, values in task.options.items()}
 
 
 def resolve(
@@ -82,7 +89,7 @@ def resolve(
         of_model = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
     if model == "unicornn":
         of_model.setdefault("backward", "store")  # faster than "invert", the gradients are the same
-    of_task = {option: values[0] for option, values in task.options.items()}
+    of_task = _defaults(task)
 
     for changes in (task.variants.get(variant or "", {}), settings or {}):
         for key, value in changes.items():

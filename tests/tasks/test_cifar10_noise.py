@@ -50,6 +50,14 @@ def test_noise_depends_on_index_and_draw_alone(order, draw, noise):
     assert torch.equal(together[order], shuffled)
 
 
+def test_the_first_epochs_may_be_shorter():
+    images, indices = rows(3), torch.arange(3)
+    change = Padded("fresh", 0, 0, steps=200, short_epochs=2, short_steps=50)
+    assert [change(images, indices, draw).shape[1] for draw in (0, 1, 2, -1)] == [50, 50, 200, 200]
+    shared = Padded("shared", 0, 0, steps=200, short_epochs=1, short_steps=50)
+    assert torch.equal(shared(images, indices, 0), shared(images, indices, -1)[:, :50])
+
+
 def test_noise():
     images, indices = rows(3), torch.arange(3)
 

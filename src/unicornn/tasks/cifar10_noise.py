@@ -44,6 +44,7 @@ class Padded:
         seed: of the noise in training; that of validation and test is the same for all seeds.
         first: the number of the first image, so that no test image shares its noise with a training image.
         steps: N, the image and the noise together.
+        short_epochs, short_steps: the first so many epochs of training end after so many steps.
 
     Example:
         >>> import torch
@@ -57,12 +58,15 @@ class Padded:
     seed: int
     first: int
     steps: int = N
+    short_epochs: int = 0
+    short_steps: int = N
 
     def __call__(self, rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-        u = torch.empty(len(rows), self.steps, D)
+        steps = self.short_steps if 0 <= draw < self.short_epochs else self.steps
+        u = torch.empty(len(rows), steps, D)
         torch.div(rows, 255, out=u[:, :ROWS])
         if self.noise == "shared":
-            u[:, ROWS:] = torch.from_numpy(_random(0).standard_normal((self.steps - ROWS, D), dtype=np.float32))
+            u[:, ROWS:] = torch.from_numpy(_random(0).standard_normal((steps - ROWS, D), dtype=np.float32))
             return u
         changing = self.noise == "fresh" and draw >= 0
         for i, index in enumerate((self.first + indices).tolist()):
@@ -94,12 +98,14 @@ def _parse(path: Path) -> dict[str, np.ndarray]:
 
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
-    steps, images = checks.whole("steps", options["steps"], ROWS), checks.whole("images", options["images"], 0)
+    images = checks.whole("images", options["images"], 0)
+    steps, short = (checks.whole(name, options[name], ROWS) for name in ("steps", "short_steps"))
+    lengths = steps, checks.whole("short_epochs", options["short_epochs"], 0), short
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
     parts, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
-        parts.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first, steps)))
+        parts.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first, *lengths)))
         first += len(target)
     train, test = parts
     rows, valid = held_out(len(train), (len(train) // 25,), options["split_seed"])
@@ -122,7 +128,14 @@ TASK = Task(
         "cornn": {"hidden_size": 128},
     },
     training=Training(lr=3.14e-2, batch_size=30, epochs=500, drop_after=250),
-    options={"noise": ("fresh", "fixed", "shared"), "steps": (N,), "images": (0,), "split_seed": (0,)},
+    options={
+        "noise": ("fresh", "fixed", "shared"),
+        "steps": (N,),
+        "images": (0,),
+        "short_epochs": (0,),
+        "short_steps": (100,),
+        "split_seed": (0,),
+    },
     variants={"authors": {"lr": 3.14e-3, "noise": "shared"}},
     paper=(
         Quoted("LSTM", 0.116, units=128, parameters=64_000, source="tab:cifar"),
@@ -139,6 +152,7 @@ TASK = Task(
     protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation. Uniform noise, "
     "drawn anew for every image and epoch, fixed in validation and test; the variant `authors` has what their code "
     "has: one N(0, 1) tail for all images, which is an easier task, and lr 3.14e-3. steps (N) and images "
-    "(of the training set; 0 for all) make it a smaller task, with figures of its own. tab:cifar has the best run of "
+    "(of the training set; 0 for all) make it a smaller task, with figures of its own; in the first short_epochs, "
+    "training sequences, and no others, end after short_steps. tab:cifar has the best run of "
     "each model, tab:distr_results mean and deviation of 10.",
 )
