@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from statistics import fmean
 from typing import Any
 
@@ -33,6 +34,11 @@ AIMS = {"psmnist": "≥ 97 %", "cifar10": "≥ 55 %", "rr": "≤ 1.2", "hr": "�
 def kind(run: Record) -> str:
     """The name of a run without its last part, which tells seeds or folds apart."""
     return str(run["name"].rpartition("-")[0])
+
+
+def subject(run: Record) -> str:
+    """The name of a recipe without the number of inputs per step, by which two recipes for one task differ."""
+    return re.sub(r"-\d+$", "", run["name"])
 
 
 def best(runs: list[Record]) -> str:
@@ -115,7 +121,7 @@ def curves() -> list[str]:
 
 def _when(run: Record) -> str:
     """After how many epochs the authors' run had the validation figure of this one."""
-    theirs = authors(run["name"])
+    theirs = authors(subject(run))
     if theirs is None:
         return NONE
     ours = run["result"]["valid"]
@@ -127,7 +133,7 @@ def recipes() -> list[str]:
     rows = [
         [
             run["name"], test_figure([run]), figure(run["metric"], run["result"]["valid"]),
-            AIMS.get(run["name"], NONE), paper(run["task"], "unicornn") if run["name"] in AIMS else NONE,
+            AIMS.get(subject(run), NONE), paper(run["task"], "unicornn") if subject(run) in AIMS else NONE,
             run["result"]["epochs"], _when(run), time_taken([run]), run["environment"]["threads"],
         ]
         for run in group("recipes")
