@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -29,14 +30,33 @@ class TorchLayer(Layer):
         self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         start = tuple(t[None].contiguous() for t in state)
-        h0 = start if len(start) > 1 else start[0]
         if lengths is None:
-            output, final = self.rnn(x, h0)
+            output, final = self._run(x, start)
+        elif x.device.type == "cpu":
+            output, final = self._pieces(x, start, lengths.cpu())
         else:
-            packed, final = self.rnn(pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False), h0)
+            packed, final = self._run(pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False), start)
             output, _ = pad_packed_sequence(packed, total_length=len(x))
-        final = final if isinstance(final, tuple) else (final,)
         return output, tuple(t[0] for t in final)
+
+    def _run(self, x: Any, start: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+        output, final = self.rnn(x, start if len(start) > 1 else start[0])
+        return output, final if isinstance(final, tuple) else (final,)
+
+    def _pieces(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """From one sequence's end to the next, with those that go on: on the CPU torch's gradient of a packed sequence
+        takes a time that is quadratic in its length."""
+        outputs, begin = [], 0
+        for end in [*lengths.unique().tolist(), len(x)]:
+            rows = (lengths > begin).nonzero()[:, 0]
+            shown = x.new_zeros(end - begin, x.shape[1], self.rnn.hidden_size)
+            if end > begin and len(rows):
+                output, after = self._run(x[begin:end, rows], tuple(t[:, rows] for t in state))
+                shown = shown.index_copy(1, rows, output)
+                state = tuple(t.index_copy(1, rows, new) for t, new in zip(state, after, strict=True))
+            outputs.append(shown)
+            begin = end
+        return torch.cat(outputs), state
 
 
 class LSTMLayer(TorchLayer):
