@@ -228,7 +228,7 @@ def build(
 
     Beyond those, ``patch`` and ``pool`` as for a Network, and ``b_init``: UnICORNN's biases b start from U(-b_init,
     b_init), by default from 0. There the layers are an odd function of their input (-u gives -y), and what does not
-    depend on its sign, such as how much it moves, is learned late or, from mirrored sequences, not at all.
+    depend on its sign, such as how much it moves, can be learned only as b grows.
 
     Example:
         >>> from unicornn.models import build, count
