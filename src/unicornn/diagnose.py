@@ -13,8 +13,7 @@ from unicornn.data.files import Source
 from unicornn.layer import UnICORNN
 from unicornn.models import Network, TextClassifier
 from unicornn.runs import Run, write_json, written_whole
-from unicornn.settings import Config
-from unicornn.training.run import load_network
+from unicornn.training.run import config_of, load_network
 
 
 def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: int = 4) -> dict[str, Any]:
@@ -42,7 +41,7 @@ def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: 
         True
     """
     run = run if isinstance(run, Run) else Run(run)
-    config = Config.from_dict(run.config)
+    config = config_of(run)
     network, task = load_network(run), tasks.find(config.task)
     valid = task.load(source or Source(), config.task_options, config.seed).valid
     batch = valid.batch(torch.arange(min(sequences, len(valid))), -1)

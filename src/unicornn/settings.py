@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unicornn import models, tasks
+from unicornn import models
 from unicornn.checks import choice, did_you_mean
 from unicornn.tasks.base import Task, Training
 
@@ -41,14 +41,12 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """The config in a run's config.json, where there is more besides; what the task did not have when that was
-        written is as by default."""
+        """The config in a run's config.json, where there is more besides."""
         known = {f.name: values[f.name] for f in dataclasses.fields(cls)}
-        options = _defaults(tasks.find(values["task"])) | values["task_options"]
-        return cls(**{**known, "training": Training(**values["training"]), "task_options": options})
+        return cls(**{**known, "training": Training(**values["training"])})
 
 
-def _defaults(task: Task) -> dict[str, Any]:
+def defaults(task: Task) -> dict[str, Any]:
     """Of the task's own options."""
     return {option: values[0] for option, values in task.options.items()}
 
@@ -89,7 +87,7 @@ def resolve(
         of_model = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
     if model == "unicornn":
         of_model.setdefault("backward", "store")  # faster than "invert", the gradients are the same
-    of_task = _defaults(task)
+    of_task = defaults(task)
 
     for changes in (task.variants.get(variant or "", {}), settings or {}):
         for key, value in changes.items():

@@ -208,6 +208,14 @@ def test_broken_folders_are_named(tmp_path):
         Run(run.path).config  # noqa: B018
 
 
+def test_an_option_that_a_task_did_not_have_yet(tmp_path):
+    run = train(config(epochs=1), tmp_path / "run")
+    old = run.config | {"task_options": {k: v for k, v in run.config["task_options"].items() if k != "mode"}}
+    runs.write_json(run.path / "config.json", old)
+    assert evaluate(run.path, "valid")[0] == pytest.approx(run.result["valid"])
+    assert train(config(epochs=2), run.path, resume=True).result["epochs"] == 2
+
+
 def test_lists_of_numbers_are_one_line(tmp_path):
     path, value = tmp_path / "a.json", {"a": [1, 2.5, -3e-9], "b": ["[1,\n 2]", []], "c": [[1], [2, 3]]}
     runs.write_json(path, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
@@ -23,7 +24,7 @@ from unicornn import models, tasks
 from unicornn.data.files import Source
 from unicornn.models import Network
 from unicornn.runs import NotARun, Run, command, environment, write_json, written_whole
-from unicornn.settings import Config
+from unicornn.settings import Config, defaults
 from unicornn.tasks.base import Splits, Task
 from unicornn.training import checkpoint
 from unicornn.training.batches import batches_of, loader, mixed
@@ -75,7 +76,7 @@ def train(
     if resume:
         _check_same(config, folder)
         old = Run(folder)
-        same = _plain(Config.from_dict(old.config).as_dict()) == _plain(config.as_dict())
+        same = _plain(config_of(old).as_dict()) == _plain(config.as_dict())
         if old.finished and same and ("test" in old.result or not test):
             return old
     elif first and (folder / "config.json").exists():
@@ -142,7 +143,7 @@ def load_network(run: Run | str | Path, vectors: Tensor | None = None) -> Networ
         torch.Size([5, 10])
     """
     run = run if isinstance(run, Run) else Run(run)
-    config, path = Config.from_dict(run.config), run.path / "best.safetensors"
+    config, path = config_of(run), run.path / "best.safetensors"
     try:
         weights = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
@@ -175,7 +176,7 @@ def evaluate(
         (360,)
     """
     run = run if isinstance(run, Run) else Run(run)
-    config = Config.from_dict(run.config)
+    config = config_of(run)
     task = tasks.find(config.task)
     splits = task.load(source or Source(), config.task_options, config.seed)
     return _evaluate(load_network(run), task, config, splits, part)
@@ -254,9 +255,15 @@ def rank() -> int:
     return int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or 0)
 
 
+def config_of(run: Run) -> Config:
+    """Of a run; an option that its task did not have at the time is as by default."""
+    config = Config.from_dict(run.config)
+    return dataclasses.replace(config, task_options=defaults(tasks.find(config.task)) | dict(config.task_options))
+
+
 def _check_same(config: Config, folder: Path) -> None:
     """A run is resumed with the settings that it began with; only its end may be moved."""
-    old, new = Config.from_dict(Run(folder).config).as_dict(), config.as_dict()
+    old, new = config_of(Run(folder)).as_dict(), config.as_dict()
     for settings in (old, new):
         settings.pop("budget")
         settings["training"].pop("epochs")
