@@ -19,6 +19,7 @@ from benchmarks.reproduction.results import FOLDER
 from unicornn import tasks
 from unicornn.data.files import Source
 from unicornn.runs import environment, write_json
+from unicornn.settings import defaults
 from unicornn.tasks.base import Part
 from unicornn.tasks.worms44 import FOLDS
 
@@ -33,8 +34,7 @@ def features(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
 def right_in(fold: int, source: Source) -> tuple[int, int]:
     """Test recordings of a fold that are classified rightly, and how many there are."""
     task = tasks.find("worms44")
-    options = {name: values[0] for name, values in task.options.items()} | {"fold": fold}
-    parts = task.load(source, options, 0)
+    parts = task.load(source, defaults(task) | {"fold": fold}, 0)
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000))
     model.fit(*(each.numpy() for each in features(parts.train)))
     u, target = features(parts.test)
