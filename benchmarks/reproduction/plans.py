@@ -121,6 +121,7 @@ def _recipes() -> Iterator[Planned]:
     yield _run("cifar10", "cifar10-noise", *options, short_epochs=16, alpha=7, lr=0.006, batch_size=50, **once)
     yield _run("psmnist-4", "psmnist", "--epochs", "30", "--budget", "65m", patch=4, dt=0.482, lr=0.006, **once)
     yield _run("psmnist", "psmnist", "--epochs", "40", "--budget", "22m", patch=8, dt=0.7, lr=0.006, **once)
+    yield _run("psmnist-long", "psmnist", "--epochs", "75", "--budget", "52m", patch=8, dt=0.7, lr=0.006, **once)
 
 
 def _ablations() -> Iterator[Planned]:

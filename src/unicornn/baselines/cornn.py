@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import checks
+from unicornn.baselines import dense, launch
 from unicornn.baselines.contract import Common, Rival, Step, StepLayer
 
 
@@ -36,6 +37,16 @@ class CoRNNLayer(StepLayer):
             return y.add(z, alpha=dt), z
 
         return self.V(x), step
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if not launch.fits(x):
+            return super().forward(x, state, lengths)
+        y, z = state
+        constants = self.dt, self.gamma, self.epsilon
+        ys, y, z = dense.cornn(self.V(x), self.W.weight, self.Wz.weight, y, z, *constants, lengths)
+        return ys, (y, z)
 
 
 class CoRNN(Rival):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from unicornn import checks
+from unicornn.baselines import dense, launch
 from unicornn.baselines.contract import Common, Rival, Step, StepLayer
 
 
@@ -50,6 +51,15 @@ class ExpRNNLayer(StepLayer):
             return (a.sign() * (a.abs() + b).relu(),)
 
         return self.V(x), step
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if not launch.fits(x):
+            return super().forward(x, state, lengths)
+        (h,) = state
+        hs, h = dense.exprnn(self.V(x), self.W.weight, self.b, h, lengths)
+        return hs, (h,)
 
 
 class ExpRNN(Rival):

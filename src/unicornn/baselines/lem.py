@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import checks
+from unicornn.baselines import dense, launch
 from unicornn.baselines.contract import Common, Rival, Step, StepLayer
 
 
@@ -36,6 +37,15 @@ class LEMLayer(StepLayer):
             return y.lerp(torch.addmm(last, z, Wy).tanh(), dt_y), z
 
         return self.V(x), step
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if not launch.fits(x):
+            return super().forward(x, state, lengths)
+        y, z = state
+        ys, y, z = dense.lem(self.V(x), self.W.weight, self.Wy.weight, y, z, self.dt, lengths)
+        return ys, (y, z)
 
 
 class LEM(Rival):

@@ -42,7 +42,8 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     parts = []
     for part in range(3):  # the same data for every seed of the training
         path = torch.from_numpy(trajectories(options["F"], SEQUENCES, part)).float()
-        parts.append(Sequences(path[:, :N], path[:, AHEAD:]))
+        seen = path[:, :N] - options["F"] if options["inputs"] == "deviation" else path[:, :N]
+        parts.append(Sequences(seen, path[:, AHEAD:]))
     return Splits.of(parts)
 
 
@@ -60,7 +61,7 @@ TASK = Task(
         "cornn": {"hidden_size": 64},
     },
     training=Training(lr=2e-2, batch_size=8, epochs=100, schedule="onecycle", clip=1.0),
-    options={"F": (0.9, 8.0)},
+    options={"F": (0.9, 8.0), "inputs": ("state", "deviation")},
     variants={"F=8": {"F": 8.0}},
     paper=[
         Quoted(model, value, units=units, parameters=9_000, source="tab:lorenz", only={"F": F})
