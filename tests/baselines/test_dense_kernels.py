@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.baselines import MODELS, launch
+from unicornn.baselines import MODELS, dense
 
 NAMES = ["cornn", "exprnn", "lem"]
 every = pytest.mark.parametrize("name", NAMES)
@@ -39,7 +39,7 @@ def same(ours, theirs, tolerance):
 def by_loops(*args):
     """The same without the kernels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "fits", lambda x: False)
+        patch.setattr(dense, "suits", lambda x, m: False)
         return evaluate(*args)
 
 
@@ -102,10 +102,15 @@ def test_threads_change_no_bit(name):
 
 
 @every
-def test_other_dtypes_go_to_the_loop(name):
+def test_what_goes_to_the_loop(name, monkeypatch):
     rival, u, state = problem(name, 4, 2, 3)
+    monkeypatch.setattr(dense, name, None)
+    with pytest.raises(TypeError):
+        rival(u)
     output, _ = rival.bfloat16()(u.bfloat16(), tuple(t.bfloat16() for t in state))
     assert output.dtype == torch.bfloat16
+    large, u, _ = problem(name, 1, dense.LARGEST // 16 + 1, 16)
+    assert large(u)[0].isfinite().all()
 
 
 @every

@@ -1,7 +1,7 @@
 """coRNN's, expRNN's and LEM's recurrences, fused over time: Numba kernels forwards, and backwards by hand.
 
-For the CPU, in float32 and float64 (``launch.fits``). Shapes: drives x (N, b, ·), matrices (out, in), states (b, m),
-lengths (b,) or None. Memory is O(N b m). The gradients are differentiable no further.
+For the CPU, in float32 and float64, and for small states: see ``suits``. Shapes: drives x (N, b, ·), matrices (out, in),
+states (b, m), lengths (b,) or None. Memory is O(N b m). The gradients are differentiable no further.
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from unicornn.baselines import launch
 from unicornn.ops import cpu
 from unicornn.ops.memory import empty
+
+LARGEST = 1 << 13  # elements of a state, b·m, beyond which torch's matrix products make up for a loop in Python
+
+
+def suits(x: Tensor, m: int) -> bool:
+    """Whether the kernels can, and should, be used for drives x (N, b, ·) and states (b, m)."""
+    return launch.fits(x) and x.shape[1] * m <= LARGEST
 
 
 @cache

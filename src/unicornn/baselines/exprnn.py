@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from unicornn import checks
-from unicornn.baselines import dense, launch
+from unicornn.baselines import dense
 from unicornn.baselines.contract import Common, Rival, Step, StepLayer
 
 
@@ -55,7 +55,7 @@ class ExpRNNLayer(StepLayer):
     def forward(
         self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if not launch.fits(x):
+        if not dense.suits(x, state[0].shape[1]):
             return super().forward(x, state, lengths)
         (h,) = state
         hs, h = dense.exprnn(self.V(x), self.W.weight, self.b, h, lengths)

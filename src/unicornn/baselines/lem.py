@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import checks
-from unicornn.baselines import dense, launch
+from unicornn.baselines import dense
 from unicornn.baselines.contract import Common, Rival, Step, StepLayer
 
 
@@ -41,7 +41,7 @@ class LEMLayer(StepLayer):
     def forward(
         self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if not launch.fits(x):
+        if not dense.suits(x, state[0].shape[1]):
             return super().forward(x, state, lengths)
         y, z = state
         ys, y, z = dense.lem(self.V(x), self.W.weight, self.Wy.weight, y, z, self.dt, lengths)
