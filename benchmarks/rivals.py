@@ -1,6 +1,7 @@
 """The rivals, one row each: what they are, and what a training step of theirs costs here.
 
     python -m benchmarks.rivals             # about a quarter of an hour; one that was killed goes on
+    python -m benchmarks.rivals --only lem  # UnICORNN and this one again, the others as they were measured before
     python -m benchmarks.rivals --page      # only fills the page anew, from results/rivals.json
 
 Measures time at the two settings of benchmarks.layer, and memory against N, as ``unicornn bench`` does; writes
@@ -68,6 +69,12 @@ def measure(
     return result
 
 
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Some rivals measured again, the others as before; "again" says which, and when."""
+    again = dict(old.get("again", {})) | dict.fromkeys(new["models"], new["date"])
+    return {**old, "models": {**old["models"], **new["models"]}, "again": again}
+
+
 def parameters(name: str, d: int, m: int) -> int:
     """Of one layer, with the options it is timed with; free ones only."""
     return models.free_parameters(models.layers(name)(d, m, 1, **OPTIONS.get(name, {})))
@@ -121,9 +128,13 @@ def measured_table(result: Mapping[str, Any]) -> list[str]:
 def about(result: Mapping[str, Any]) -> list[str]:
     versions = ", ".join(f"{k} {result['versions'][k]}" for k in ("python", "torch", "numba", "unicornn"))
     sizes = result["memory"]
+    days: dict[str, list[str]] = {}
+    for name, date in result.get("again", {}).items():
+        days.setdefault(date[:10], []).append(name)
+    again = "".join(f" Measured again on {day}: {'; '.join(names)}." for day, names in days.items())
     return [
         f"`{result['command']}`, {result['date'][:10]}, threads: {result['threads']}; {versions}. {result['protocol']} "
-        f"Memory is for b={sizes['b']}, d={sizes['d']}, m={sizes['m']}."
+        f"Memory is for b={sizes['b']}, d={sizes['d']}, m={sizes['m']}.{again}"
     ]
 
 
@@ -136,12 +147,14 @@ def blocks(result: Mapping[str, Any] | None) -> dict[str, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="do not measure, only fill the page")
+    parser.add_argument("--only", nargs="+", metavar="MODEL", help="measure UnICORNN and these, keep the other rows")
     options = parser.parse_args()
     path, page = Path("results/rivals.json"), Path("docs/rivals.md")
-    if options.page:
-        result = json.loads(path.read_text()) if path.exists() else None
-    else:
-        result = measure(SETTINGS, LENGTHS, path.parent)
+    result = json.loads(path.read_text()) if path.exists() else None
+    if not options.page:
+        measured = measure(SETTINGS, LENGTHS, path.parent, options.only)
+        result = merged(result, measured) if result and options.only else measured
+        write_json(path, result)
     page.write_text(fill(page.read_text(), blocks(result)))
     print("\n".join(blocks(result).get("measured", ["nothing measured yet"])))
 

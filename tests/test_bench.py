@@ -245,6 +245,12 @@ def test_rivals_are_measured_and_fill_the_page(tmp_path, in_this_process, monkey
     assert len(rows) == 2 + 4
     assert {row.count("|") for row in rows} == {2 + len(settings) + 3}
     assert all(setting in rows[0] for setting in settings)
+    later = {**result, "date": "2031-01-01T00:00:00", "models": {"lem": result["models"]["lem"] | {"layers": 7}}}
+    both = rivals.merged(result, later)
+    assert list(both["models"]) == list(result["models"])
+    assert both["models"]["lem"]["layers"] == 7
+    assert both["date"] == result["date"]
+    assert rivals.about(both)[0].endswith(" Measured again on 2031-01-01: lem.")
 
 
 def test_memory_in_words():

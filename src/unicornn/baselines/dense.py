@@ -1,6 +1,6 @@
 """coRNN's, expRNN's and LEM's recurrences, fused over time: Numba kernels forwards, and backwards by hand.
 
-For the CPU, in float32 and float64, and for small states: see ``suits``. Shapes: drives x (N, b, ·), matrices (out, in),
+For the CPU, in float32 and float64, and small states: see ``suits``. Shapes: drives x (N, b, ·), matrices (out, in),
 states (b, m), lengths (b,) or None. Memory is O(N b m). The gradients are differentiable no further.
 """
 
