@@ -3,6 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 STAMP := $(VENV)/.stamp
+PYTEST := $(PY) -m pytest -n 2 --dist worksteal  # two processes: CI has two cores
 
 .DEFAULT_GOAL := help
 .PHONY: help env demo test test-all lint bench clean
@@ -33,10 +34,10 @@ demo: $(STAMP) ## noisy digits: the layer beside an LSTM, 75 seconds each, and a
 	$(VENV)/bin/unicornn report runs/demo --out runs/demo/report.html
 
 test: $(STAMP) ## the quick tests
-	$(PY) -m pytest
+	$(PYTEST)
 
 test-all: $(STAMP) ## all tests, the slow ones too
-	$(PY) -m pytest -m ''
+	$(PYTEST) -m ''
 
 lint: $(STAMP) ## ruff and mypy
 	$(PY) -m ruff check .

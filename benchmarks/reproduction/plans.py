@@ -23,16 +23,19 @@ def _run(name: str, task: str, *options: str, **settings: object) -> Planned:
 
 def _lorenz() -> Iterator[Planned]:
     """All with one cycle of the learning rate."""
-    models: dict[str, dict[str, object]] = {
-        "unicornn": {"batch_size": 8, "lr": 0.02, "dt": 0.4},
-        "lstm": {"batch_size": 8, "lr": 0.01},
-        "cornn": {"batch_size": 8, "lr": 0.01},
+    ours: dict[str, dict[str, object]] = {
+        "0.9": {"batch_size": 4, "lr": 0.015, "dt": "0.8,0.4", "alpha": 1},
+        "8": {"batch_size": 8, "lr": 0.005, "dt": 1, "alpha": 1, "inputs": "deviation"},
     }
-    many = {"unicornn": "100", "lstm": "60", "cornn": "60"}
-    for (model, settings), seed, F in product(models.items(), range(5), ("0.9", "8")):
-        more = {"alpha": {"0.9": 1, "8": 3}[F]} if model == "unicornn" else {}
-        options = ("--model", model, "--seed", str(seed), "--epochs", many[model])
-        yield _run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings, **more)
+    theirs: dict[str, dict[str, object]] = {
+        "lstm": {"batch_size": 8, "lr": 0.01},
+        "cornn": {"batch_size": 8, "lr": 0.01, "dt": 0.5, "gamma": 1, "epsilon": 1.5},
+    }
+    many = {"unicornn": {"0.9": "150", "8": "200"}, "lstm": {"0.9": "60", "8": "60"}, "cornn": {"0.9": "60", "8": "60"}}
+    for (model, epochs), seed, F in product(many.items(), range(5), ("0.9", "8")):
+        settings = ours[F] if model == "unicornn" else theirs[model]
+        options = ("--model", model, "--seed", str(seed), "--epochs", epochs[F])
+        yield _run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings)
 
 
 def _imdb() -> Iterator[Planned]:
@@ -112,15 +115,15 @@ def _recipes() -> Iterator[Planned]:
     rr = hr | {"dt": 0.088}
     yield _run("hr", "bidmc-hr", "--epochs", "130", "--budget", "115m", **hr)
     yield _run("rr-8", "bidmc-rr", "--epochs", "100", "--budget", "70m", **rr)
-    yield _run("rr", "bidmc-rr", "--epochs", "150", "--budget", "20m", **(rr | {"patch": 16, "dt": 0.176}))
+    yield _run("rr", "bidmc-rr", "--epochs", "200", "--budget", "20m", **(rr | {"patch": 16, "dt": 0.176}))
     yield _run("hr-patient", "bidmc-hr", "--epochs", "40", "--budget", "5m", split="patient", **hr)
     yield _run("rr-patient", "bidmc-rr", "--epochs", "40", "--budget", "5m", split="patient", **rr)
     once: dict[str, object] = {"schedule": "onecycle", "clip": 1}
     options = ("--variant", "authors", "--epochs", "30", "--budget", "45m")
     yield _run("cifar10", "cifar10-noise", *options, short_epochs=16, alpha=7, lr=0.006, batch_size=50, **once)
     yield _run("psmnist-4", "psmnist", "--epochs", "30", "--budget", "65m", patch=4, dt=0.482, lr=0.006, **once)
-    yield _run("psmnist", "psmnist", "--epochs", "40", "--budget", "22m", patch=8, dt=0.7, lr=0.006, **once)
-    yield _run("psmnist-long", "psmnist", "--epochs", "75", "--budget", "52m", patch=8, dt=0.7, lr=0.006, **once)
+    yield _run("psmnist-short", "psmnist", "--epochs", "40", "--budget", "22m", patch=8, dt=0.7, lr=0.006, **once)
+    yield _run("psmnist", "psmnist", "--epochs", "75", "--budget", "52m", patch=8, dt=0.7, lr=0.006, **once)
 
 
 def _ablations() -> Iterator[Planned]:

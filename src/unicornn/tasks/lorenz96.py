@@ -57,11 +57,11 @@ TASK = Task(
     outputs=DIMENSIONS,
     size="3 × 128 sequences, N = 2000, d = 5",
     models={
-        "unicornn": {"hidden_size": 90, "num_layers": 2, "dt": 0.4, "alpha": 1.0},
+        "unicornn": {"hidden_size": 90, "num_layers": 2, "dt": (0.8, 0.4), "alpha": 1.0},
         "lstm": {"hidden_size": 44},
-        "cornn": {"hidden_size": 64},
+        "cornn": {"hidden_size": 64, "dt": 0.5, "gamma": 1.0, "epsilon": 1.5},
     },
-    training=Training(lr=2e-2, batch_size=8, epochs=100, schedule="onecycle", clip=1.0),
+    training=Training(lr=1.5e-2, batch_size=4, epochs=150, schedule="onecycle", clip=1.0),
     options={"F": (0.9, 8.0), "inputs": ("state", "deviation")},
     variants={"F=8": {"F": 8.0}},
     paper=[
