@@ -11,14 +11,14 @@ from benchmarks.reproduction.results import FOLDER, ROOT
 from unicornn.runs import written_whole
 
 PAGE = ROOT / "docs" / "reproduction.md"
-TABLES = ("lorenz", "imdb", "worms", "subsampling", "curves", "recipes", "ablations", "retraining")
+TABLES = ("lorenz", "trials", "imdb", "worms", "subsampling", "curves", "recipes", "ablations", "retraining")
 FIGURES = ("curve", "recipe", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
 
 
 def page(text: str, drawn: Iterable[str]) -> str:
     """The page with its tables, the commands of the runs and the figures that were drawn."""
     blocks = {name: getattr(tables, name)() for name in TABLES}
-    blocks |= {f"{name}-commands": tables.commands(name) for name in TABLES if name != "retraining"}
+    blocks |= {f"{name}-commands": tables.commands(name) for name in TABLES if name not in ("trials", "retraining")}
     for part in FIGURES:
         names = [name for name in drawn if name.startswith(part)]
         blocks[f"{part}-figures"] = [f"![{name}](../results/reproduction/{name}.png)" for name in names]

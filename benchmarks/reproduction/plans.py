@@ -38,6 +38,34 @@ def _lorenz() -> Iterator[Planned]:
         yield _run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings)
 
 
+def _trials() -> Iterator[Planned]:
+    """What Lorenz 96's settings were chosen by: one seed, few epochs, the validation set."""
+    first: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "dt": 0.4, "alpha": 1, "lr": 0.02}
+    slower = first | {"dt": 1, "lr": 0.005}
+    for name, epochs, settings in (
+        ("F0.9", "50", first),
+        ("F0.9-alpha-0", "50", first | {"alpha": 0}),
+        ("F0.9-alpha-3", "50", first | {"alpha": 3}),
+        ("F0.9-alpha-8", "50", first | {"alpha": 8}),
+        ("F0.9-lr-0.04", "50", first | {"lr": 0.04}),
+        ("F0.9-batch-4", "50", first | {"batch_size": 4, "lr": 0.015}),
+        ("F0.9-dt-0.8-0.4", "50", first | {"dt": "0.8,0.4"}),
+        ("F0.9-dt-1", "40", slower),
+        ("F0.9-dt-1-deviation", "40", slower | {"inputs": "deviation"}),
+        ("F8-dt-0.4-deviation", "60", first | {"alpha": 3, "lr": 0.01, "inputs": "deviation"}),
+        ("F8-dt-1-deviation", "60", slower | {"inputs": "deviation"}),
+        ("F8-dt-1", "40", slower),
+        ("F8-dt-1-deviation-lr-0.015", "40", slower | {"lr": 0.015, "inputs": "deviation"}),
+        ("F8-dt-2", "40", slower | {"dt": 2}),
+    ):
+        yield _run(name, "lorenz96", "--epochs", epochs, F=name.partition("-")[0][1:], **settings)
+    for F, (dt, gamma, epsilon) in product(("0.9", "8"), ((0.25, 2, 3), (0.5, 1, 1.5))):
+        options = ("--model", "cornn", "--epochs", "15")
+        common: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "lr": 0.01}
+        own = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
+        yield _run(f"F{F}-cornn-dt-{dt}", "lorenz96", *options, F=F, **common, **own)
+
+
 def _imdb() -> Iterator[Planned]:
     """Lengths honoured, hence a larger first time step; one cycle of the learning rate, high and short or low and
     long."""
@@ -58,7 +86,7 @@ def _worms() -> Iterator[Planned]:
     fewer: dict[str, object] = {"subsample": "random", "entries": 800}
     for name, epochs, settings in (
         ("unicornn", "300", ours | {"crops": "quarters"}),
-        ("unicornn-whole", "100", ours | {"crops": "several"}),
+        ("unicornn-whole", "300", ours | {"crops": "several"}),
         ("unicornn-subsampled", "200", ours | fewer | {"crops": "quarters", "dt": "0.3,0.3"}),
         ("unicornn-zero", "200", slow | {"crops": "quarters", "lr": 0.01}),
         ("unicornn-zero-subsampled", "200", slow | fewer | {"crops": "quarters", "dt": "0.3,0.3", "lr": 0.01}),
@@ -115,7 +143,7 @@ def _recipes() -> Iterator[Planned]:
     rr = hr | {"dt": 0.088}
     yield _run("hr", "bidmc-hr", "--epochs", "130", "--budget", "115m", **hr)
     yield _run("rr-8", "bidmc-rr", "--epochs", "100", "--budget", "70m", **rr)
-    yield _run("rr", "bidmc-rr", "--epochs", "200", "--budget", "20m", **(rr | {"patch": 16, "dt": 0.176}))
+    yield _run("rr", "bidmc-rr", "--epochs", "200", "--budget", "30m", **(rr | {"patch": 16, "dt": 0.176}))
     yield _run("hr-patient", "bidmc-hr", "--epochs", "40", "--budget", "5m", split="patient", **hr)
     yield _run("rr-patient", "bidmc-rr", "--epochs", "40", "--budget", "5m", split="patient", **rr)
     once: dict[str, object] = {"schedule": "onecycle", "clip": 1}
@@ -149,6 +177,7 @@ def _ablations() -> Iterator[Planned]:
 
 GROUPS = {
     "lorenz": _lorenz,
+    "trials": _trials,
     "imdb": _imdb,
     "curves": _curves,
     "recipes": _recipes,

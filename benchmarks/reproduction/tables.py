@@ -37,8 +37,8 @@ def kind(run: Record) -> str:
 
 
 def subject(run: Record) -> str:
-    """The name of a recipe without the number of inputs per step, by which two recipes for one task differ."""
-    return re.sub(r"-\d+$", "", run["name"])
+    """The name of a recipe without what tells it from others for the same task: inputs per step, a shorter time."""
+    return re.sub(r"-(\d+|short)$", "", run["name"])
 
 
 def best(runs: list[Record]) -> str:
@@ -65,6 +65,23 @@ def lorenz() -> list[str]:
     ]  # fmt: skip
     head = ["F", "model", "parameters", "test NRMSE", "best", "paper", "seeds", "epochs", "time of a run"]
     return table(head, sorted(rows, key=lambda row: (row[0], row[1] != "unicornn", row[1])))
+
+
+def trials() -> list[str]:
+    """Lorenz 96 with other settings, by F, model and validation figure."""
+
+    def row(run: Record) -> list[Any]:
+        own = settings(run)
+        dt = own["dt"]
+        constants = f"α = {own['alpha']:g}" if "alpha" in own else f"γ = {own['gamma']:g}, ε = {own['epsilon']:g}"
+        return [
+            own["F"], run["model"], ", ".join(map(str, dt)) if isinstance(dt, list) else dt, constants, own["lr"],
+            own["batch_size"], own["inputs"], run["result"]["epochs"], figure(run["metric"], run["result"]["valid"]),
+        ]  # fmt: skip
+
+    runs = sorted(group("trials"), key=lambda run: (settings(run)["F"], run["model"], run["result"]["valid"]))
+    head = ["F", "model", "Δt", "constants", "learning rate", "batch", "sees", "epochs", "validation NRMSE"]
+    return table(head, map(row, runs))
 
 
 def imdb() -> list[str]:
