@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from unicornn import checks
 from unicornn.baselines import dense
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines.contract import Common, Rival, Step
 
 
-class CoRNNLayer(StepLayer):
+class CoRNNLayer(dense.DenseLayer):
     """V (m, d) with the bias, W and Wz (m, m)."""
 
     def __init__(
@@ -38,11 +38,7 @@ class CoRNNLayer(StepLayer):
 
         return self.V(x), step
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if not dense.suits(x, state[0].shape[1]):
-            return super().forward(x, state, lengths)
+    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         y, z = state
         constants = self.dt, self.gamma, self.epsilon
         ys, y, z = dense.cornn(self.V(x), self.W.weight, self.Wz.weight, y, z, *constants, lengths)

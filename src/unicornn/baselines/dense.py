@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from unicornn.baselines import launch
+from unicornn.baselines.contract import StepLayer
 from unicornn.ops import cpu
 from unicornn.ops.memory import empty
 
@@ -27,6 +28,20 @@ LARGEST = 1 << 13  # elements of a state, b·m, beyond which torch's matrix prod
 def suits(x: Tensor, m: int) -> bool:
     """Whether the kernels can, and should, be used for drives x (N, b, ·) and states (b, m)."""
     return launch.fits(x) and x.shape[1] * m <= LARGEST
+
+
+class DenseLayer(StepLayer):
+    """A StepLayer that has a kernel: ``fused``, in place of the loop where it suits."""
+
+    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """As ``forward``."""
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        way = self.fused if suits(x, state[0].shape[1]) else super().forward
+        return way(x, state, lengths)
 
 
 @cache

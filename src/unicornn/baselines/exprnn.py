@@ -11,10 +11,10 @@ from torch.nn.utils.parametrizations import orthogonal
 
 from unicornn import checks
 from unicornn.baselines import dense
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines.contract import Common, Rival, Step
 
 
-class ExpRNNLayer(StepLayer):
+class ExpRNNLayer(dense.DenseLayer):
     """V (m, d), the orthogonal W (m, m), made of the numbers below the diagonal of its original, and b (m,)."""
 
     def __init__(self, width: int, m: int, *, init: str, device: Any = None, dtype: Any = None) -> None:
@@ -52,11 +52,7 @@ class ExpRNNLayer(StepLayer):
 
         return self.V(x), step
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if not dense.suits(x, state[0].shape[1]):
-            return super().forward(x, state, lengths)
+    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         (h,) = state
         hs, h = dense.exprnn(self.V(x), self.W.weight, self.b, h, lengths)
         return hs, (h,)

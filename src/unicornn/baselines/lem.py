@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from unicornn import checks
 from unicornn.baselines import dense
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines.contract import Common, Rival, Step
 
 
-class LEMLayer(StepLayer):
+class LEMLayer(dense.DenseLayer):
     """V (4m, d) with the biases, for Δt_n, Δt'_n, z, y in this order; W (3m, m) for the first three; Wy (m, m)."""
 
     def __init__(self, width: int, m: int, *, dt: float, device: Any = None, dtype: Any = None) -> None:
@@ -38,11 +38,7 @@ class LEMLayer(StepLayer):
 
         return self.V(x), step
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if not dense.suits(x, state[0].shape[1]):
-            return super().forward(x, state, lengths)
+    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         y, z = state
         ys, y, z = dense.lem(self.V(x), self.W.weight, self.Wy.weight, y, z, self.dt, lengths)
         return ys, (y, z)
