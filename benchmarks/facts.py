@@ -1,4 +1,4 @@
-"""What is known of the rivals without measuring: equations, sizes, and what their papers say of gradients.
+"""What is known of the baselines without measuring: equations, sizes, and what their papers say of gradients.
 
 One layer that reads d features, m neurons, one sequence. Multiply-adds are those of the matrix products of a forward
 step; σ̂ is the sigmoid, ⊙ the product by elements, x the input.

@@ -6,7 +6,7 @@ As ``gpu_kernels.advance`` in all else (tanh, loads ahead), but without its chec
 import triton
 import triton.language as tl
 
-from unicornn.ops.gpu_kernels import DEPTH, tanh
+from unicornn._ops.gpu_kernels import DEPTH, tanh
 
 _ROUND = tl.constexpr(1.5 * 2.0**52)  # added and taken away again, it rounds to whole numbers
 

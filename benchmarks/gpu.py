@@ -35,7 +35,7 @@ import matplotlib.pyplot as plt
 
 HALF = torch.bfloat16
 WAYS = ("store", "invert")
-RIVALS = {"sru": "SRU, 2 layers", "indrnn": "IndRNN, 2 layers"}
+BASELINES = {"sru": "SRU, 2 layers", "indrnn": "IndRNN, 2 layers"}
 
 
 class Size(NamedTuple):
@@ -80,8 +80,8 @@ def models(d: int, m: int, device: torch.device) -> tuple[dict[str, nn.Module], 
     nets = {f"UnICORNN, 2 layers, {way}": ours(way, d, m) for way in WAYS} | {"LSTM, 1 layer": nn.LSTM(d, m, 1)}
     found = importlib.util.find_spec("unicornn.baselines") is not None
     known = getattr(importlib.import_module("unicornn.baselines"), "MODELS", {}) if found else {}
-    nets |= {name: known[key](d, m, num_layers=2) for key, name in RIVALS.items() if key in known}
-    left_out = {name: f"unicornn.baselines has no {key!r}" for key, name in RIVALS.items() if key not in known}
+    nets |= {name: known[key](d, m, num_layers=2) for key, name in BASELINES.items() if key in known}
+    left_out = {name: f"unicornn.baselines has no {key!r}" for key, name in BASELINES.items() if key not in known}
     half = {f"UnICORNN, 2 layers, {way}, bfloat16": way for way in WAYS}
     if HALF in dtypes(device):
         nets |= {name: InHalf(ours(way, d, m), device) for name, way in half.items()}

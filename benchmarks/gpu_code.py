@@ -34,8 +34,8 @@ from triton.compiler import ASTSource
 
 import unicornn
 from benchmarks import float64_step
-from unicornn.ops import gpu_kernels
-from unicornn.state import RANGE, UNIT
+from unicornn._ops import gpu_kernels
+from unicornn._state import RANGE, UNIT
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages import fill
-from unicornn.ops import gpu
-from unicornn.ops.stack import chunk_length
+from unicornn._ops import gpu
+from unicornn._ops.stack import chunk_length
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from torch.profiler import profile
 
 import unicornn
 from unicornn import UnICORNN
-from unicornn.ops import memory
+from unicornn._ops import memory
 
 SETTINGS = {
     "N=1000, b=128, d=m=128": (1000, 128, 128, 128),
@@ -35,7 +35,7 @@ QUICK = {"N=50, b=4, d=m=8": (50, 4, 8, 8)}
 
 
 def models(d: int, m: int) -> dict[str, nn.Module]:
-    """Ours, both gradient methods, and the rivals."""
+    """Ours, both gradient methods, and the baselines."""
     return {
         "UnICORNN, 2 layers, store": UnICORNN(d, m, 2, backward="store"),
         "UnICORNN, 2 layers, invert": UnICORNN(d, m, 2, backward="invert"),

@@ -90,8 +90,8 @@ def summary(result: dict[str, Any]) -> str:
         for way in ("store", "invert"):
             t = r["seconds"]
             ours = t[f"UnICORNN, 2 layers, {way}"]
-            rivals = (t[name] / ours for name in ("LSTM, 1 layer", "LSTM, 2 layers", "GRU, 2 layers"))
-            rows.append(f"| {setting}, `{way}` | " + " | ".join(f"{x:.1f} ×" for x in rivals) + " |")
+            baselines = (t[name] / ours for name in ("LSTM, 1 layer", "LSTM, 2 layers", "GRU, 2 layers"))
+            rows.append(f"| {setting}, `{way}` | " + " | ".join(f"{x:.1f} ×" for x in baselines) + " |")
     ours, theirs = result["stream"].values()
     rows += ["", f"One step of a stream (`step()`, b=1, m=128, 2 layers): {theirs / ours:.1f} × faster than nn.LSTM's."]
     return "\n".join(rows)

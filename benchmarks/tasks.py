@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.pages import fill
-from unicornn import tasks
-from unicornn.words import figure
+from unicornn.lab import tasks
+from unicornn.lab._text import figure
 
 PAGE = Path(__file__).parent.parent / "docs" / "training.md"
 

@@ -135,7 +135,7 @@ def trained(steps: int, N: int = 200, b: int = 64) -> tuple[UnICORNN, theory.Wei
     return layer, norms, sum(last) / len(last)
 
 
-def rivals() -> dict[str, nn.Module]:
+def baselines() -> dict[str, nn.Module]:
     torch.manual_seed(0)
     return {
         "UnICORNN, 2 layers": UnICORNN(2, 32, 2),
@@ -201,8 +201,8 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     result["orders"] = orders((0.05, 0.025) if quick else (2e-3, 1e-3, 5e-4))
     say("gradient profiles")
     u = torch.randn(300 if quick else 10_000, 1, 2, generator=torch.Generator().manual_seed(1))
-    save("profile", figures.profile_figure(rivals(), u))
-    profiles = {name: theory.gradient_profile(net, u) for name, net in rivals().items()}
+    save("profile", figures.profile_figure(baselines(), u))
+    profiles = {name: theory.gradient_profile(net, u) for name, net in baselines().items()}
     result["profile"] = {name: float(p[:100].mean() / p[-100:].mean()) for name, p in profiles.items()}
     say("Lyapunov exponents")
     save("lyapunov", figures.lyapunov_figure(driven(), 0.1 * u))

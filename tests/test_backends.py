@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from tests.problems import GPU
-from unicornn import UnICORNN, backends
-from unicornn.backends import pick_backend
+from unicornn import UnICORNN
+from unicornn import _backends as backends
+from unicornn._backends import pick_backend
 
 
 @pytest.fixture
@@ -82,6 +83,6 @@ def test_triton_is_imported_by_the_gpu_kernels_only():
     script = """
 import sys, torch, unicornn
 unicornn.UnICORNN(2, 3)(torch.randn(4, 1, 2))[0].sum().backward()
-assert "triton" not in sys.modules and "unicornn.ops.gpu_kernels" not in sys.modules
+assert "triton" not in sys.modules and "unicornn._ops.gpu_kernels" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

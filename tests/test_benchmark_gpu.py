@@ -51,7 +51,7 @@ def test_without_a_gpu_it_names_the_toy():
     assert not done.stdout
 
 
-def test_rivals_are_taken_where_there_are_any(monkeypatch):
+def test_baselines_are_taken_where_there_are_any(monkeypatch):
     baselines = ModuleType("unicornn.baselines")
     baselines.__spec__ = importlib.machinery.ModuleSpec("unicornn.baselines", None)
     baselines.MODELS = {"sru": nn.GRU}

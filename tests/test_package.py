@@ -33,7 +33,7 @@ def test_a_long_compilation_is_announced_once(tmp_path):
         import logging, os
         os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
         import torch, unicornn
-        from unicornn.ops import cpu
+        from unicornn._ops import cpu
         said = []
         handler = logging.Handler()
         handler.emit = lambda record: said.append(record.getMessage())
@@ -54,7 +54,9 @@ def test_examples_in_docstrings(name):
 
 
 def test_public_names_are_documented_with_examples():
-    from unicornn import baselines, bench, data, diagnose, functional, models, report, runs, search, tasks, training
+    from unicornn import baselines, functional, models
+    from unicornn.lab import _run_folder as runs
+    from unicornn.lab import bench, data, diagnose, report, search, tasks, training
 
     public = [unicornn.UnICORNN, unicornn.UnICORNNCell, unicornn.State, runs.Run, diagnose.diagnose]
     public += [getattr(functional, name) for name in functional.__all__] + list(baselines.MODELS.values())

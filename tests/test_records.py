@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import record, tasks
-from tests.training import small
-from unicornn.training import resolve, train
+from tests.lab.training import small
+from unicornn.lab.training import resolve, train
 
 ROOT = Path(__file__).parent.parent
 

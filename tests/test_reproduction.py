@@ -8,11 +8,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from benchmarks.reproduction import __main__ as driver
-from benchmarks.reproduction import authors, page, pictures, plans, results, tables
-from tests.training import small
-from unicornn import cli, tasks
-from unicornn.settings import resolve
+from reproduction import __main__ as driver
+from reproduction import authors, page, pictures, plans, results, tables
+from tests.lab.training import small
+from unicornn.lab import cli, tasks
+from unicornn.lab.training._config import resolve
 
 
 @pytest.mark.parametrize("group", sorted(plans.GROUPS))
@@ -23,7 +23,7 @@ def test_every_planned_run_is_understood(group, monkeypatch, tmp_path):
         asked.append(config)
         return driver.Run(folder)
 
-    monkeypatch.setattr("unicornn.training.train", train)
+    monkeypatch.setattr("unicornn.lab.training.train", train)
     names = [plan.name for plan in plans.planned(group)]
     assert len(set(names)) == len(names)
     for plan in plans.planned(group):
@@ -48,7 +48,7 @@ def test_the_driver_trains_keeps_and_goes_on(tmp_path, monkeypatch, capsys):
 
 def test_the_page_is_up_to_date():
     text = page.PAGE.read_text()
-    assert page.page(text, pictures.pictures()) == text, "run python -m benchmarks.reproduction.page"
+    assert page.page(text, pictures.pictures()) == text, "run python -m reproduction.page"
 
 
 def test_every_group_has_a_table_and_every_figure_a_place(tmp_path, monkeypatch):

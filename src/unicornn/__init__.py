@@ -1,8 +1,8 @@
 """UnICORNN: recurrent networks of undamped oscillators for very long sequences, exactly reversible in time."""
 
 from unicornn import functional as functional
-from unicornn.layer import UnICORNN as UnICORNN
-from unicornn.layer import UnICORNNCell as UnICORNNCell
-from unicornn.state import State as State
+from unicornn._layer import UnICORNN as UnICORNN
+from unicornn._layer import UnICORNNCell as UnICORNNCell
+from unicornn._state import State as State
 
 __version__ = "0.1.0"

@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     try:
-        from unicornn.cli import main as run
+        from unicornn.lab.cli import main as run
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "unicornn":
             raise

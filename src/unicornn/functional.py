@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unicornn import checks
-from unicornn.backends import pick_backend
-from unicornn.ops import cpu, gpu, library, reference
-from unicornn.state import UNIT, State, enter, value
+from unicornn import _checks as checks
+from unicornn._backends import pick_backend
+from unicornn._ops import cpu, gpu, reference
+from unicornn._ops import torch_ops as library
+from unicornn._state import UNIT, State, enter, value
 
 BACKWARDS = ("invert", "store")
 HALF = (torch.float16, torch.bfloat16)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
-from unicornn.layer import UnICORNN
+from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
 
 
 class Network(nn.Module):

@@ -1,4 +1,4 @@
-"""What every rival shares with UnICORNN: forms of input, lengths, states, dropout, errors."""
+"""What every baseline shares with UnICORNN: forms of input, lengths, states, dropout, errors."""
 
 import copy
 import importlib.util
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
 from unicornn import UnICORNN
-from unicornn.baselines import GRU, MODELS, Rival, RivalState
+from unicornn.baselines import GRU, MODELS, Baseline, BaselineState
 
 N, b, d, m, L = 7, 4, 3, 6, 2
 lengths = torch.tensor([7, 2, 1, 5])
@@ -25,7 +25,7 @@ smooth = pytest.mark.parametrize("name", [name for name in names if not name.val
 
 
 def make(name, num_layers=L, **options):
-    """In eval(): batch statistics, where a rival has them, tie the sequences of a batch to each other."""
+    """In eval(): batch statistics, where a baseline has them, tie the sequences of a batch to each other."""
     return MODELS[name](d, m, num_layers, dtype=torch.float64, **options).eval()
 
 
@@ -33,9 +33,9 @@ def draw(*shape):
     return torch.randn(shape, dtype=torch.float64)
 
 
-def start(rival, batch=b):
+def start(baseline, batch=b):
     """A random state of the right shapes, in the range of a probability."""
-    _, state = rival(draw(1, batch, d))
+    _, state = baseline(draw(1, batch, d))
     return tuple(torch.rand_like(t) for t in state)
 
 
@@ -45,40 +45,40 @@ def close(x, y):
 
 @every
 def test_forms_of_input(name):
-    rival, first = make(name), make(name, batch_first=True)
-    first.load_state_dict(rival.state_dict())
+    baseline, first = make(name), make(name, batch_first=True)
+    first.load_state_dict(baseline.state_dict())
     u = draw(N, b, d)
-    output, state = rival(u)
+    output, state = baseline(u)
     assert output.shape == (N, b, m)
-    assert isinstance(state, RivalState)
+    assert isinstance(state, BaselineState)
     assert state[0].shape == (L, b, m)
     assert all(t.shape[:2] == (L, b) for t in state)
     swapped, same = first(u.transpose(0, 1))
     close(swapped.transpose(0, 1), output)
     for t, s in zip(same, state, strict=True):
         close(t, s)
-    alone, one = rival(u[:, 2])
+    alone, one = baseline(u[:, 2])
     close(alone, output[:, 2])
     for t, s in zip(one, state, strict=True):
         close(t, s[:, 2])
-    again, _ = rival(u[:, 2], one)
-    close(again, rival(u, state)[0][:, 2])
+    again, _ = baseline(u[:, 2], one)
+    close(again, baseline(u, state)[0][:, 2])
     wide = draw(N, b, 2 * d)[..., ::2]
-    close(rival(wide)[0], rival(wide.contiguous())[0])
+    close(baseline(wide)[0], baseline(wide.contiguous())[0])
 
 
 @every
 def test_last_is_the_output_at_each_end(name):
     for batch_first in (False, True):
-        rival = make(name, batch_first=batch_first)
+        baseline = make(name, batch_first=batch_first)
         u = draw(N, b, d)
         given_u = u.transpose(0, 1) if batch_first else u
-        output, _ = rival(given_u, lengths=lengths)
+        output, _ = baseline(given_u, lengths=lengths)
         output = output.transpose(0, 1) if batch_first else output
-        last, _ = rival(given_u, lengths=lengths, output="last")
+        last, _ = baseline(given_u, lengths=lengths, output="last")
         close(last, output[lengths - 1, torch.arange(b)])
-        close(rival(given_u, output="last")[0], rival(given_u)[0].select(int(batch_first), -1))
-    assert rival(u[:, 0], output="last")[0].shape == (m,)
+        close(baseline(given_u, output="last")[0], baseline(given_u)[0].select(int(batch_first), -1))
+    assert baseline(u[:, 0], output="last")[0].shape == (m,)
 
 
 @given(
@@ -88,11 +88,11 @@ def test_last_is_the_output_at_each_end(name):
 )
 def test_cut_and_continued_is_the_whole(name, cut, seed):
     torch.manual_seed(seed)
-    rival, u = make(name), draw(N, b, d)
-    begin = start(rival)
-    whole, final = rival(u, begin)
-    head, state = rival(u[:cut], begin)
-    tail, same = rival(u[cut:], state)
+    baseline, u = make(name), draw(N, b, d)
+    begin = start(baseline)
+    whole, final = baseline(u, begin)
+    head, state = baseline(u[:cut], begin)
+    tail, same = baseline(u[cut:], state)
     close(torch.cat([head, tail]), whole)
     for t, s in zip(same, final, strict=True):
         close(t, s)
@@ -101,20 +101,20 @@ def test_cut_and_continued_is_the_whole(name, cut, seed):
 @every
 @pytest.mark.parametrize("lengths", [[7, 2, 1, 5], [3, 1, 4, 4]], ids=["some end", "all end"])
 def test_lengths_are_sequences_by_themselves(name, lengths):
-    rival = make(name)
+    baseline = make(name)
     u = draw(N, b, d)
     for i, end in enumerate(lengths):
         u[end:, i] = torch.nan
     u.requires_grad_()
-    begin = start(rival)
-    output, final = rival(u, begin, lengths)
+    begin = start(baseline)
+    output, final = baseline(u, begin, lengths)
     for i, end in enumerate(lengths):
-        alone, state = rival(u[:end, i], tuple(t[:, i] for t in begin))
+        alone, state = baseline(u[:end, i], tuple(t[:, i] for t in begin))
         close(output[:end, i], alone)
         assert not output[end:, i].any()
         for t, s in zip(final, state, strict=True):
             close(t[:, i], s)
-    gradients = torch.autograd.grad(output.sum() + sum(t.sum() for t in final), [u, *rival.parameters()])
+    gradients = torch.autograd.grad(output.sum() + sum(t.sum() for t in final), [u, *baseline.parameters()])
     for g in gradients:
         assert g.isfinite().all()
     for i, end in enumerate(lengths):
@@ -124,14 +124,14 @@ def test_lengths_are_sequences_by_themselves(name, lengths):
 
 @smooth
 def test_gradients_of_input_state_and_parameters(name):
-    rival, u = make(name), draw(4, 2, d).requires_grad_()
-    names, values = zip(*rival.named_parameters(), strict=True)
-    begin = [t.requires_grad_() for t in start(rival, 2)]
+    baseline, u = make(name), draw(4, 2, d).requires_grad_()
+    names, values = zip(*baseline.named_parameters(), strict=True)
+    begin = [t.requires_grad_() for t in start(baseline, 2)]
 
     def run(u, *rest):
         state, parameters = rest[: len(begin)], dict(zip(names, rest[len(begin) :], strict=True))
         ends = torch.tensor([4, 2])
-        output, final = torch.func.functional_call(rival, parameters, (u, state, ends))
+        output, final = torch.func.functional_call(baseline, parameters, (u, state, ends))
         return output, *final
 
     assert torch.autograd.gradcheck(run, (u, *begin, *values), fast_mode=True)
@@ -139,74 +139,74 @@ def test_gradients_of_input_state_and_parameters(name):
 
 @every
 def test_state_is_differentiable_in_and_out(name):
-    rival, u = make(name), draw(N, b, d)
-    begin = [t.requires_grad_() for t in start(rival)]
-    _, final = rival(u, begin)
+    baseline, u = make(name), draw(N, b, d)
+    begin = [t.requires_grad_() for t in start(baseline)]
+    _, final = baseline(u, begin)
     through = torch.autograd.grad(sum(t.square().sum() for t in final), begin)
     assert all(g.isfinite().all() and g.any() for g in through)
 
 
 @every
 def test_dropout_is_one_mask_per_sequence_and_layer(name):
-    rival, u = make(name, 1, dropout=0.5).train(), draw(N, b, d)
-    output, state = rival(u)
-    rival.dropout = 0.0
-    plain, _ = rival(u)
+    baseline, u = make(name, 1, dropout=0.5).train(), draw(N, b, d)
+    output, state = baseline(u)
+    baseline.dropout = 0.0
+    plain, _ = baseline(u)
     mask = state.mask[0]
     assert set(mask.flatten().tolist()) == {0.0, 2.0}
     close(output, plain * mask)
-    rival.dropout = 0.5
-    rival.eval()
-    assert rival(u)[1].mask is None
-    again, _ = rival(u)
-    close(again, rival(u)[0])
+    baseline.dropout = 0.5
+    baseline.eval()
+    assert baseline(u)[1].mask is None
+    again, _ = baseline(u)
+    close(again, baseline(u)[0])
 
 
 @every
 def test_dropout_goes_on_with_the_state(name):
-    rival, u = make(name, dropout=0.5).train(), draw(N, b, d)
-    _, state = rival(u)
-    _, after = rival(u, state.detach())
+    baseline, u = make(name, dropout=0.5).train(), draw(N, b, d)
+    _, state = baseline(u)
+    _, after = baseline(u, state.detach())
     assert torch.equal(after.mask, state.mask)
-    assert not torch.equal(rival(u, tuple(state))[1].mask, state.mask)
-    _, alone = rival(u[:, 0])
-    assert torch.equal(rival(u[:, 0], alone)[1].mask, alone.mask)
+    assert not torch.equal(baseline(u, tuple(state))[1].mask, state.mask)
+    _, alone = baseline(u[:, 0])
+    assert torch.equal(baseline(u[:, 0], alone)[1].mask, alone.mask)
     assert alone.mask.shape == (L, m)
 
 
 def test_masks_are_drawn_as_by_the_layer():
     u = torch.randn(N, b, d)
-    layer, rival = UnICORNN(d, m, L, dropout=0.3, backend="reference"), GRU(d, m, L, dropout=0.3)
+    layer, baseline = UnICORNN(d, m, L, dropout=0.3, backend="reference"), GRU(d, m, L, dropout=0.3)
     torch.manual_seed(3)
     ours = layer(u)[1].mask
     torch.manual_seed(3)
-    assert torch.equal(rival(u)[1].mask, ours)
+    assert torch.equal(baseline(u)[1].mask, ours)
 
 
 @every
 def test_copies_and_saved_parameters_do_the_same(name):
-    rival, other, u = make(name), make(name), draw(N, b, d)
-    other.load_state_dict(rival.state_dict())
-    output, state = rival(u)
+    baseline, other, u = make(name), make(name), draw(N, b, d)
+    other.load_state_dict(baseline.state_dict())
+    output, state = baseline(u)
     close(other(u)[0], output)
-    close(copy.deepcopy(rival)(u)[0], output)
-    assert type(copy.deepcopy(state.detach())) is RivalState
+    close(copy.deepcopy(baseline)(u)[0], output)
+    assert type(copy.deepcopy(state.detach())) is BaselineState
     assert all(t is s for t, s in zip(pytree.tree_leaves(state), state, strict=True))
-    assert repr(rival).startswith(f"{type(rival).__name__}(\n  {d}, {m}, num_layers={L}")
+    assert repr(baseline).startswith(f"{type(baseline).__name__}(\n  {d}, {m}, num_layers={L}")
 
 
 @every
 def test_parameters_are_drawn_anew_and_counted(name):
-    rival = make(name)
-    before = [p.clone() for p in rival.parameters()]
+    baseline = make(name)
+    before = [p.clone() for p in baseline.parameters()]
     with torch.no_grad():
-        for p in rival.parameters():
+        for p in baseline.parameters():
             p.fill_(torch.nan)
-    rival.reset_parameters()
-    after = list(rival.parameters())
+    baseline.reset_parameters()
+    after = list(baseline.parameters())
     assert all(p.isfinite().all() for p in after)
     assert any(not torch.equal(p, q) for p, q in zip(before, after, strict=True))
-    assert 0 < rival.free_parameters() <= sum(p.numel() for p in after)
+    assert 0 < baseline.free_parameters() <= sum(p.numel() for p in after)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_parameters_are_drawn_anew_and_counted(name):
     ],
 )
 def test_what_is_wrong_is_said(error, words, arguments):
-    rival = GRU(d, m, L)
+    baseline = GRU(d, m, L)
     with pytest.raises(error, match=words):
-        rival(**{"input": torch.zeros(5, 2, d)} | arguments)
+        baseline(**{"input": torch.zeros(5, 2, d)} | arguments)
 
 
 @pytest.mark.parametrize(
@@ -261,29 +261,29 @@ def test_wrong_hyperparameters_are_named(name, argument, value):
 
 @every
 def test_published_start_is_finite_over_a_thousand_steps(name):
-    rival = MODELS[name](d, 64).eval()
-    last, _ = rival(torch.rand(1000, 2, d), output="last")
+    baseline = MODELS[name](d, 64).eval()
+    last, _ = baseline(torch.rand(1000, 2, d), output="last")
     assert last.isfinite().all()
-    for g in torch.autograd.grad(last.sum(), list(rival.parameters())):
+    for g in torch.autograd.grad(last.sum(), list(baseline.parameters())):
         assert g.isfinite().all()
 
 
 @every
 def test_one_of_everything(name):
-    rival = MODELS[name](1, 1).eval()
-    output, state = rival(torch.randn(1, 1, 1), lengths=[1])
+    baseline = MODELS[name](1, 1).eval()
+    output, state = baseline(torch.randn(1, 1, 1), lengths=[1])
     assert output.shape == (1, 1, 1)
     assert output.isfinite().all()
     assert all(t.isfinite().all() for t in state)
 
 
 @every
-def test_they_are_rivals(name):
-    assert issubclass(MODELS[name], Rival)
+def test_they_are_baselines(name):
+    assert issubclass(MODELS[name], Baseline)
     assert ">>>" in MODELS[name].__doc__
 
 
-def test_import_loads_no_compiler_and_no_library_of_one_rival():
+def test_import_loads_no_compiler_and_no_library_of_one_baseline():
     code = """
 import sys, unicornn.baselines
 assert not {"numba", "triton", "pysiglib"} & set(sys.modules)

@@ -1,4 +1,4 @@
-"""Numbers of parameters against the paper's tables: rival and linear readout (without embedding)."""
+"""Numbers of parameters against the paper's tables: baseline and linear readout (without embedding)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def count(name, d, m, k, **options):
     return MODELS[name](d, m, **options).free_parameters() + (m + 1) * k
 
 
-# task, rival, d, m, outputs, published, half a unit of its last digit, exact
+# task, baseline, d, m, outputs, published, half a unit of its last digit, exact
 MET = [
     ("psMNIST", "lstm", 1, 256, 10, 270e3, 5e3, 267_786),
     ("psMNIST", "gru", 1, 256, 10, 200e3, 5e3, 201_482),
@@ -41,7 +41,7 @@ def test_published_counts_are_met(task, name, d, m, k, published, half, exact):
     assert abs(exact - published) <= half, task
 
 
-# task, rival, d, m, outputs, published, exact
+# task, baseline, d, m, outputs, published, exact
 UNMET = [
     # Ours would be printed as 137k: one digit differs. The same formula meets the count for EigenWorms.
     ("psMNIST", "exprnn", 1, 512, 10, 127e3, 136_970),
@@ -81,6 +81,6 @@ def test_counts_of_the_search_for_a_signature_ncde(task, d, m, k, multiplier, hi
 
 @pytest.mark.parametrize("m", [2, 5, 16])
 def test_an_orthogonal_matrix_counts_by_its_free_numbers(m):
-    rival = MODELS["exprnn"](3, m, 2)
-    assert sum(p.numel() for p in rival.parameters()) == 2 * m * m + 3 * m + m * m + 2 * m
-    assert rival.free_parameters() == m * (m - 1) + 3 * m + m * m + 2 * m
+    baseline = MODELS["exprnn"](3, m, 2)
+    assert sum(p.numel() for p in baseline.parameters()) == 2 * m * m + 3 * m + m * m + 2 * m
+    assert baseline.free_parameters() == m * (m - 1) + 3 * m + m * m + 2 * m

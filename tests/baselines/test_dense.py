@@ -1,4 +1,4 @@
-"""Rivals with matrices between neurons: each against its equations in plain numpy, and what makes it itself."""
+"""Baselines with matrices between neurons: each against its equations in plain numpy, and what makes it itself."""
 
 import math
 
@@ -164,14 +164,14 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_against_the_equations(name):
     step, own = STEPS[name]
-    rival = MODELS[name](d, m, dtype=torch.float64, **own)
+    baseline = MODELS[name](d, m, dtype=torch.float64, **own)
     with torch.no_grad():
-        for p in rival.parameters():  # biases and the like too, away from their published start
+        for p in baseline.parameters():  # biases and the like too, away from their published start
             p.add_(0.3 * torch.randn_like(p))
-    p = {key.removeprefix("layers.0."): v.numpy() for key, v in rival.state_dict().items()}
+    p = {key.removeprefix("layers.0."): v.numpy() for key, v in baseline.state_dict().items()}
     u = torch.randn(N, b, d, dtype=torch.float64)
-    state = tuple(torch.rand(1, b, width, dtype=torch.float64) for width in rival.state_widths)
-    output, final = rival(u, state)
+    state = tuple(torch.rand(1, b, width, dtype=torch.float64) for width in baseline.state_widths)
+    output, final = baseline(u, state)
     for i in range(b):
         s = tuple(t[0, i].numpy() for t in state)
         for n in range(N):
@@ -192,8 +192,8 @@ def test_lstm_layers_are_a_torch_lstm():
 
 @pytest.mark.parametrize("init", ["cayley", "henaff"])
 def test_exprnn_starts_in_planes_and_stays_orthogonal(init):
-    rival = ExpRNN(d, 101, init=init, dtype=torch.float64)
-    W = rival.layers[0].W
+    baseline = ExpRNN(d, 101, init=init, dtype=torch.float64)
+    W = baseline.layers[0].W
     eye = torch.eye(101, dtype=torch.float64)
     angles = torch.linalg.eigvals(W.weight.detach()).angle().abs()
     s = W.parametrizations.weight.original.diagonal(-1)[::2].detach().abs().repeat(2)
@@ -201,10 +201,10 @@ def test_exprnn_starts_in_planes_and_stays_orthogonal(init):
     assert s.max() > (0.9 if init == "cayley" else 2.9)
     assert s.max() <= (1 if init == "cayley" else math.pi)
     before = W.weight.detach().clone()
-    optimiser = torch.optim.Adam(rival.parameters(), lr=0.1)
+    optimiser = torch.optim.Adam(baseline.parameters(), lr=0.1)
     for _ in range(3):
         optimiser.zero_grad()
-        rival(torch.randn(N, b, d, dtype=torch.float64), output="last")[0].square().sum().backward()
+        baseline(torch.randn(N, b, d, dtype=torch.float64), output="last")[0].square().sum().backward()
         optimiser.step()
     after = W.weight.detach()
     assert (after - before).norm() > 0.1
@@ -213,20 +213,20 @@ def test_exprnn_starts_in_planes_and_stays_orthogonal(init):
 
 
 def test_exprnn_keeps_the_length_of_a_state():
-    rival = ExpRNN(d, m, dtype=torch.float64)
-    torch.nn.init.zeros_(rival.layers[0].b)
+    baseline = ExpRNN(d, m, dtype=torch.float64)
+    torch.nn.init.zeros_(baseline.layers[0].b)
     h = torch.randn(1, b, m, dtype=torch.float64)
-    _, (final,) = rival(torch.zeros(50, b, d, dtype=torch.float64), (h,))
+    _, (final,) = baseline(torch.zeros(50, b, d, dtype=torch.float64), (h,))
     torch.testing.assert_close(final.norm(dim=-1), h.norm(dim=-1))
 
 
 @pytest.mark.parametrize("kind", [Antisymmetric, GatedAntisymmetric])
 def test_antisymmetric_eigenvalues_have_real_part_minus_gamma(kind):
-    rival = kind(d, 8, gamma=0.3, dtype=torch.float64)
-    optimiser = torch.optim.SGD(rival.parameters(), lr=0.5)
-    rival(torch.randn(N, b, d, dtype=torch.float64), output="last")[0].sum().backward()
+    baseline = kind(d, 8, gamma=0.3, dtype=torch.float64)
+    optimiser = torch.optim.SGD(baseline.parameters(), lr=0.5)
+    baseline(torch.randn(N, b, d, dtype=torch.float64), output="last")[0].sum().backward()
     optimiser.step()
-    real = torch.linalg.eigvals(rival.layers[0].matrix()).real
+    real = torch.linalg.eigvals(baseline.layers[0].matrix()).real
     torch.testing.assert_close(real, torch.full_like(real, -0.3))
 
 
@@ -241,33 +241,33 @@ def test_lipschitz_beta_goes_from_symmetric_to_antisymmetric():
 
 
 def test_fastrnn_starts_close_to_the_identity():
-    rival = FastRNN(d, m)
-    layer = rival.layers[0]
+    baseline = FastRNN(d, m)
+    layer = baseline.layers[0]
     assert layer.alpha.sigmoid().item() == pytest.approx(0.0474, abs=1e-4)
     assert layer.beta.sigmoid().item() == pytest.approx(0.9526, abs=1e-4)
     assert (layer.W.bias == 1).all()
 
 
 def test_incremental_state_leads_to_the_equilibrium():
-    rival = Incremental(d, m, iterations=200, alpha=1.5, dtype=torch.float64)
-    layer = rival.layers[0]
+    baseline = Incremental(d, m, iterations=200, alpha=1.5, dtype=torch.float64)
+    layer = baseline.layers[0]
     with torch.no_grad():
         layer.eta.fill_(0.4)
     u = torch.randn(1, b, d, dtype=torch.float64)
     h = torch.randn(1, b, m, dtype=torch.float64, requires_grad=True)
-    _, (after,) = rival(u, (h,))
+    _, (after,) = baseline(u, (h,))
     s = (after + h)[0]
     torch.testing.assert_close(layer.alpha * s, torch.relu(layer.U(s) + layer.W(u[0])))
-    jacobian = torch.autograd.functional.jacobian(lambda h: rival(u[:, :1], (h,))[1][0].flatten(), h[:, :1].detach())
+    jacobian = torch.autograd.functional.jacobian(lambda h: baseline(u[:, :1], (h,))[1][0].flatten(), h[:, :1].detach())
     torch.testing.assert_close(jacobian.reshape(m, m), -torch.eye(m, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("kind", [SkipLSTM, SkipGRU])
 def test_skip_counts_up_to_the_next_update(kind):
-    rival = kind(d, m, dtype=torch.float64)
-    torch.nn.init.zeros_(rival.layers[0].w.weight)
-    torch.nn.init.constant_(rival.layers[0].w.bias, math.log(0.2 / 0.8))  # ũ = 1, 0.2, 0.4, 0.6, 0.2, …
-    output, state = rival(torch.randn(10, b, d, dtype=torch.float64))
+    baseline = kind(d, m, dtype=torch.float64)
+    torch.nn.init.zeros_(baseline.layers[0].w.weight)
+    torch.nn.init.constant_(baseline.layers[0].w.bias, math.log(0.2 / 0.8))  # ũ = 1, 0.2, 0.4, 0.6, 0.2, …
+    output, state = baseline(torch.randn(10, b, d, dtype=torch.float64))
     changed = (output[1:] != output[:-1]).all(dim=2).all(dim=1)
     assert changed.tolist() == [n % 3 == 0 for n in range(1, 10)]
     assert output[0].all(), "a state of zeros begins with an update"
@@ -275,33 +275,33 @@ def test_skip_counts_up_to_the_next_update(kind):
 
 
 def test_skip_waits_no_longer_than_until_the_gate_is_open():
-    rival = SkipGRU(d, m, dtype=torch.float64)
+    baseline = SkipGRU(d, m, dtype=torch.float64)
     state = (torch.randn(1, 2, m, dtype=torch.float64), torch.tensor([[[0.6], [0.95]]], dtype=torch.float64))
-    torch.nn.init.zeros_(rival.layers[0].w.weight)  # δ = σ̂(1) = 0.731…
-    _, (h, wait) = rival(torch.randn(1, 2, d, dtype=torch.float64), state)
+    torch.nn.init.zeros_(baseline.layers[0].w.weight)  # δ = σ̂(1) = 0.731…
+    _, (h, wait) = baseline(torch.randn(1, 2, d, dtype=torch.float64), state)
     assert torch.equal(h, state[0])
     assert wait.flatten().tolist() == pytest.approx([0, 0.95 - 1 / (1 + math.exp(-1))])
 
 
 def test_skip_lstm_that_never_skips_is_an_lstm():
-    rival, theirs = SkipLSTM(d, m), torch.nn.LSTM(d, m)
-    layer, u = rival.layers[0], torch.randn(N, b, d)
+    baseline, theirs = SkipLSTM(d, m), torch.nn.LSTM(d, m)
+    layer, u = baseline.layers[0], torch.randn(N, b, d)
     torch.nn.init.constant_(layer.w.bias, 30.0)
     with torch.no_grad():
         for p, q in ((layer.W.weight, theirs.weight_ih_l0), (layer.W.bias, theirs.bias_ih_l0),
                      (layer.U[0].weight, theirs.weight_hh_l0)):  # fmt: skip
             q.copy_(p)
         theirs.bias_hh_l0.zero_()
-    torch.testing.assert_close(rival(u)[0], theirs(u)[0])
+    torch.testing.assert_close(baseline(u)[0], theirs(u)[0])
 
 
 @pytest.mark.parametrize("waited", [0.2, 0.9])
 def test_skip_gradient_goes_straight_through_the_gate(waited):
-    rival = SkipGRU(d, m, dtype=torch.float64)
+    baseline = SkipGRU(d, m, dtype=torch.float64)
     u, h = torch.randn(1, 1, d, dtype=torch.float64), torch.randn(1, 1, m, dtype=torch.float64)
     wait = torch.full((1, 1, 1), waited, dtype=torch.float64, requires_grad=True)
-    output, _ = rival(u, (h, wait))
-    updated, _ = rival(u, (h, torch.zeros_like(wait)))
+    output, _ = baseline(u, (h, wait))
+    updated, _ = baseline(u, (h, torch.zeros_like(wait)))
     torch.testing.assert_close(output, updated if waited < 0.5 else h, rtol=0, atol=0)
     (gradient,) = torch.autograd.grad(output.sum(), wait)
     torch.testing.assert_close(gradient.squeeze(), -(updated - h).sum())

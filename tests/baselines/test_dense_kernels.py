@@ -1,4 +1,4 @@
-"""The kernels of the rivals with matrices between neurons against their loops: every output, state and gradient."""
+"""The kernels of the baselines with matrices between neurons against their loops: every output, state and gradient."""
 
 import pytest
 import torch
@@ -11,10 +11,10 @@ NAMES = ["cornn", "exprnn", "lem"]
 every = pytest.mark.parametrize("name", NAMES)
 
 
-def evaluate(rival, u, state, lengths, wanted=("output", "state")):
+def evaluate(baseline, u, state, lengths, wanted=("output", "state")):
     """All outputs and final states, and the gradients of a sum over those that are wanted."""
-    leaves = [*rival.parameters(), u.requires_grad_(), *(t.requires_grad_() for t in state)]
-    output, final = rival(u, tuple(state), lengths)
+    leaves = [*baseline.parameters(), u.requires_grad_(), *(t.requires_grad_() for t in state)]
+    output, final = baseline(u, tuple(state), lengths)
     total = (output.square().sum() if "output" in wanted else 0) + sum(
         t.sin().sum() for t in final if "state" in wanted
     )
@@ -22,12 +22,12 @@ def evaluate(rival, u, state, lengths, wanted=("output", "state")):
 
 
 def problem(name, N, b, m, L=1, dtype=torch.float64):
-    rival = MODELS[name](3, m, L, dtype=dtype)
+    baseline = MODELS[name](3, m, L, dtype=dtype)
     with torch.no_grad():
-        for p in rival.parameters():
+        for p in baseline.parameters():
             p.add_(0.2 * torch.randn_like(p))
-    state = [torch.randn(L, b, m, dtype=dtype) for _ in rival.state_widths]
-    return rival, torch.randn(N, b, 3, dtype=dtype), state
+    state = [torch.randn(L, b, m, dtype=dtype) for _ in baseline.state_widths]
+    return baseline, torch.randn(N, b, 3, dtype=dtype), state
 
 
 def same(ours, theirs, tolerance):
@@ -60,10 +60,10 @@ def test_kernels_are_the_loops(name, N, b, m, L, ragged, seed):
 
 @every
 def test_single_precision(name):
-    rival, u, state = problem(name, 40, 3, 50, dtype=torch.float32)
+    baseline, u, state = problem(name, 40, 3, 50, dtype=torch.float32)
     if name == "exprnn":
-        rival.layers[0].b.data.abs_().neg_()  # where modrelu has no jump
-    case = rival, u, state, torch.tensor([40, 7, 1])
+        baseline.layers[0].b.data.abs_().neg_()  # where modrelu has no jump
+    case = baseline, u, state, torch.tensor([40, 7, 1])
     ours = evaluate(*case)
     assert ours[0][0].dtype == torch.float32
     same(ours, by_loops(*case), 1e-5)
@@ -78,11 +78,11 @@ def test_one_gradient_without_the_other(name, wanted):
 
 @every
 def test_kernels_pass_gradcheck(name):
-    rival, u, state = problem(name, 3, 2, 2)
+    baseline, u, state = problem(name, 3, 2, 2)
     rest = [t.requires_grad_() for t in (u, *state)]
 
     def run(u, *state):
-        output, final = rival(u, state, torch.tensor([3, 2]))
+        output, final = baseline(u, state, torch.tensor([3, 2]))
         return output, *final
 
     assert torch.autograd.gradcheck(run, rest)
@@ -103,11 +103,11 @@ def test_threads_change_no_bit(name):
 
 @every
 def test_what_goes_to_the_loop(name, monkeypatch):
-    rival, u, state = problem(name, 4, 2, 3)
+    baseline, u, state = problem(name, 4, 2, 3)
     monkeypatch.setattr(dense, name, None)
     with pytest.raises(TypeError):
-        rival(u)
-    output, _ = rival.bfloat16()(u.bfloat16(), tuple(t.bfloat16() for t in state))
+        baseline(u)
+    output, _ = baseline.bfloat16()(u.bfloat16(), tuple(t.bfloat16() for t in state))
     assert output.dtype == torch.bfloat16
     large, u, _ = problem(name, 1, dense.LARGEST // 16 + 1, 16)
     assert large(u)[0].isfinite().all()
@@ -115,20 +115,20 @@ def test_what_goes_to_the_loop(name, monkeypatch):
 
 @every
 def test_gradients_are_differentiable_no_further(name):
-    rival, u, _ = problem(name, 3, 1, 2)
-    (g,) = torch.autograd.grad(rival(u.requires_grad_())[0].square().sum(), u, create_graph=True)
+    baseline, u, _ = problem(name, 3, 1, 2)
+    (g,) = torch.autograd.grad(baseline(u.requires_grad_())[0].square().sum(), u, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
 
 
 def test_vanishing_gradients_become_zero_before_they_are_subnormal():
-    rival = MODELS["lem"](1, 1)
+    baseline = MODELS["lem"](1, 1)
     with torch.no_grad():
-        for p in rival.parameters():
+        for p in baseline.parameters():
             p.zero_()  # both time steps are a half: adjoints are halved at each step
-        rival.layers[0].V.weight.fill_(1)
+        baseline.layers[0].V.weight.fill_(1)
     u = torch.zeros(300, 1, 1, requires_grad=True)
-    (g,) = torch.autograd.grad(rival(u)[0][-1].sum(), u)
+    (g,) = torch.autograd.grad(baseline(u)[0][-1].sum(), u)
     size = g[g != 0].abs()
     assert 2.0**-104 < size.min() < 2.0**-90
     assert not g[0].any()

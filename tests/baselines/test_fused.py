@@ -1,14 +1,15 @@
-"""The rivals' kernels against plain loops under autograd: every output, final state and gradient."""
+"""The baselines' kernels against plain loops under autograd: every output, final state and gradient."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.baselines import fused, kernels, launch, loops
-from unicornn.baselines.contract import within
-from unicornn.baselines.normalise import SequenceNorm
-from unicornn.baselines.products import gather, spread
+from unicornn.baselines import fused, kernels, loops
+from unicornn.baselines._base import within
+from unicornn.baselines._normalise import SequenceNorm
+from unicornn.baselines._ops import launch
+from unicornn.baselines._ops.products import gather, spread
 
 DOUBLE = torch.float64
 

@@ -34,9 +34,9 @@ def by_formula(path, depth):
     return np.concatenate([path[-1] - path[0], areas[np.triu_indices(path.shape[1], 1)][: None if depth > 1 else 0]])
 
 
-def by_hand(rival, u):
+def by_hand(baseline, u):
     """The outputs (N, m) for one sequence u (N, d), by numpy."""
-    own, layer = rival.own, rival.layers[0]
+    own, layer = baseline.own, baseline.layers[0]
     weights = {name: p.detach().numpy() for name, p in layer.named_parameters()}
 
     def linear(name, z):
@@ -86,11 +86,11 @@ def test_channels_are_as_many_as_come(width, depth):
 
 @pytest.mark.parametrize(("step", "depth", "hidden_layers"), [(1, 1, 1), (4, 2, 2), (3, 2, 3), (8, 2, 1), (30, 2, 2)])
 def test_layer_is_the_numpy_loop(step, depth, hidden_layers):
-    rival, u = make(step=step, depth=depth, hidden_layers=hidden_layers), draw(23, b, d)
+    baseline, u = make(step=step, depth=depth, hidden_layers=hidden_layers), draw(23, b, d)
     lengths = [23, 9, 1]
-    output, (h, _, count) = rival(u, lengths=lengths)
+    output, (h, _, count) = baseline(u, lengths=lengths)
     for i, N in enumerate(lengths):
-        expected = by_hand(rival, u[:N, i].numpy())
+        expected = by_hand(baseline, u[:N, i].numpy())
         close(output[:N, i].detach(), expected)
         close(h[0, i].detach(), expected[-1])
         assert count[0, i] == (N - 1) % step + 1
@@ -112,7 +112,7 @@ def test_a_step_is_of_fourth_order(monkeypatch):
 )
 def test_sequences_cut_anywhere_and_each_elsewhere_go_on_exactly(step, depth, L, pieces, seed):
     torch.manual_seed(seed)
-    rival = SignatureNCDE(d, m, L, step=step, depth=depth, dtype=torch.float64)
+    baseline = SignatureNCDE(d, m, L, step=step, depth=depth, dtype=torch.float64)
     totals = [sum(p[i] for p in pieces) for i in range(2)]
     u, state, ends, outputs = draw(max(totals), 2, d), None, [0, 0], [[], []]
     for lengths in pieces:
@@ -120,10 +120,10 @@ def test_sequences_cut_anywhere_and_each_elsewhere_go_on_exactly(step, depth, L,
         for i, N in enumerate(lengths):
             piece[:N, i] = u[ends[i] : ends[i] + N, i]
             ends[i] += N
-        output, state = rival(piece, state, lengths)
+        output, state = baseline(piece, state, lengths)
         for i, N in enumerate(lengths):
             outputs[i].append(output[:N, i])
-    whole, final = rival(u, lengths=totals)
+    whole, final = baseline(u, lengths=totals)
     for i, N in enumerate(totals):
         close(torch.cat(outputs[i]), whole[:N, i])
     for t, s in zip(state, final, strict=True):
@@ -131,14 +131,14 @@ def test_sequences_cut_anywhere_and_each_elsewhere_go_on_exactly(step, depth, L,
 
 
 def test_before_the_first_window_is_complete_only_the_first_sample_counts():
-    rival, u = make(step=4), draw(4, b, d)
-    output, (h, samples, count) = rival(u)
-    start = rival.layers[0].initial(torch.nn.functional.pad(u[0], (1, 0)))
+    baseline, u = make(step=4), draw(4, b, d)
+    output, (h, samples, count) = baseline(u)
+    start = baseline.layers[0].initial(torch.nn.functional.pad(u[0], (1, 0)))
     close(output, start.expand(4, b, m))
     close(samples[0].unflatten(1, (4, d)).transpose(0, 1), u)
     assert (count == 4).all()
     other = torch.cat([u[:1], draw(3, b, d), u[:1]])
-    output, (_, samples, count) = rival(other)
+    output, (_, samples, count) = baseline(other)
     assert not torch.allclose(output[-1], h[0])
     assert (count == 1).all()
     close(samples[0].unflatten(1, (4, d)).transpose(0, 1), torch.cat([torch.zeros_like(u[:3]), u[:1]]))
@@ -146,16 +146,16 @@ def test_before_the_first_window_is_complete_only_the_first_sample_counts():
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_gradients_through_the_log_signature(depth):
-    rival, u = make(step=2, depth=depth), draw(6, 2, d).requires_grad_()
-    assert torch.autograd.gradcheck(lambda u: rival(u, lengths=[6, 4])[0], u, fast_mode=True)
+    baseline, u = make(step=2, depth=depth), draw(6, 2, d).requires_grad_()
+    assert torch.autograd.gradcheck(lambda u: baseline(u, lengths=[6, 4])[0], u, fast_mode=True)
 
 
 @pytest.mark.parametrize("count", [-1.0, 5.0, float("nan")])
 def test_a_number_of_samples_that_no_window_has_is_refused(count):
-    rival = make(step=4)
-    h, samples, _ = rival(draw(2, b, d))[1]
+    baseline = make(step=4)
+    h, samples, _ = baseline(draw(2, b, d))[1]
     with pytest.raises(ValueError, match=r"state\[2\]: expected 0 to step=4 samples"):
-        rival(draw(2, b, d), (h, samples, torch.full((1, b, 1), count, dtype=torch.float64)))
+        baseline(draw(2, b, d), (h, samples, torch.full((1, b, 1), count, dtype=torch.float64)))
 
 
 @pytest.mark.parametrize("argument", ["step", "depth", "multiplier", "hidden_layers", "dt"])
@@ -166,6 +166,6 @@ def test_wrong_hyperparameters_are_named(argument):
 
 def test_without_the_library_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysiglib", None)
-    rival = make()
+    baseline = make()
     with pytest.raises(ImportError, match=r"pip install 'unicornn\[ncde\]'"):
-        rival(draw(9, b, d))
+        baseline(draw(9, b, d))

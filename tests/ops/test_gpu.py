@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.ops.test_library import arguments
 from tests.problems import GPU, Problem, relative
 from unicornn import UnICORNN
-from unicornn.ops import gpu, gpu_kernels, library
-from unicornn.state import RANGE, UNIT
+from unicornn._ops import gpu, gpu_kernels
+from unicornn._ops import torch_ops as library
+from unicornn._state import RANGE, UNIT
 
 UNITS = UNIT[torch.float32]
 

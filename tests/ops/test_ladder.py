@@ -7,9 +7,10 @@ import torch
 
 from tests.problems import CASES, COMPILED, GPU, Problem, relative
 from unicornn import UnICORNN, functional
-from unicornn.ops import adjoint, cpu, gpu, library, reference
-from unicornn.ops.stack import Stack, Weights, kept_length
-from unicornn.state import to_grid, value
+from unicornn._ops import adjoint, cpu, gpu, reference
+from unicornn._ops import torch_ops as library
+from unicornn._ops.stack import Stack, Weights, kept_length
+from unicornn._state import to_grid, value
 
 
 class Triton(gpu.Recurrence):

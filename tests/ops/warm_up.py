@@ -6,7 +6,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from unicornn.ops import gpu, gpu_kernels
+from unicornn._ops import gpu, gpu_kernels
 
 
 class WarmUp:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN, theory
-from unicornn.theory.bounds import steps_proven
+from unicornn.theory._bounds import steps_proven
 
 
 @given(st.floats(0.01, 50), st.floats(1e-5, 0.9))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from unicornn import UnICORNN, functional, theory
-from unicornn.theory.jacobian import blocks
+from unicornn.theory._jacobian import blocks
 
 
 def layer_of(L=2, m=4, dtype=torch.float64, **options):

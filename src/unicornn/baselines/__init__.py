@@ -3,18 +3,18 @@
 Example:
     >>> import torch
     >>> from unicornn.baselines import MODELS
-    >>> rival = MODELS["gru"](3, 16)
-    >>> last, state = rival(torch.randn(50, 4, 3), output="last")
+    >>> baseline = MODELS["gru"](3, 16)
+    >>> last, state = baseline(torch.randn(50, 4, 3), output="last")
     >>> last.shape
     torch.Size([4, 16])
 """
 
 from torch import nn
 
+from unicornn.baselines._base import Baseline as Baseline
+from unicornn.baselines._base import BaselineState as BaselineState
 from unicornn.baselines.antisymmetric import Antisymmetric as Antisymmetric
 from unicornn.baselines.antisymmetric import GatedAntisymmetric as GatedAntisymmetric
-from unicornn.baselines.contract import Rival as Rival
-from unicornn.baselines.contract import RivalState as RivalState
 from unicornn.baselines.cornn import CoRNN as CoRNN
 from unicornn.baselines.exprnn import ExpRNN as ExpRNN
 from unicornn.baselines.fastrnn import FastRNN as FastRNN
@@ -56,4 +56,4 @@ MODELS: dict[str, type[nn.Module]] = {
     "lru": LRU,
     "linoss": LinOSS,
 }
-"""Every rival by its name on the command line."""
+"""Every baseline by its name on the command line."""

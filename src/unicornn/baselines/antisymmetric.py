@@ -7,8 +7,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn import _checks as checks
+from unicornn.baselines._base import Baseline, Common, Step, StepLayer
 
 
 class AntisymmetricLayer(StepLayer):
@@ -60,7 +60,7 @@ class GatedAntisymmetricLayer(AntisymmetricLayer):
         return self.V(x), step
 
 
-class Antisymmetric(Rival):
+class Antisymmetric(Baseline):
     """Antisymmetric RNN (Chang, Chen, Haber & Chi, ICLR 2019).
 
         h_n = h_{n-1} + ε tanh((W - Wᵀ - γ I) h_{n-1} + V x_n + b)
@@ -71,7 +71,7 @@ class Antisymmetric(Rival):
     Args:
         epsilon: step ε > 0.
         gamma: diffusion γ >= 0.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

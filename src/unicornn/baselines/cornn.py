@@ -7,9 +7,9 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import dense
-from unicornn.baselines.contract import Common, Rival, Step
+from unicornn.baselines._base import Baseline, Common, Step
 
 
 class CoRNNLayer(dense.DenseLayer):
@@ -45,7 +45,7 @@ class CoRNNLayer(dense.DenseLayer):
         return ys, (y, z)
 
 
-class CoRNN(Rival):
+class CoRNN(Baseline):
     """Coupled oscillatory RNN (Rusch & Mishra, ICLR 2021).
 
         z_n = z_{n-1} + Δt [tanh(W y_{n-1} + Wz z_{n-1} + V x_n + b) - γ y_{n-1} - ε z_{n-1}]
@@ -56,7 +56,7 @@ class CoRNN(Rival):
 
     Args:
         dt, gamma, epsilon: Δt, γ, ε > 0; by default those published for permuted sequential MNIST.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = y, state (y, z), each (L, b, m).
 

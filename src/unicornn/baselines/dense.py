@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unicornn.baselines import launch
-from unicornn.baselines.contract import StepLayer
-from unicornn.ops import cpu
-from unicornn.ops.memory import empty
+from unicornn._ops import cpu
+from unicornn._ops.memory import empty
+from unicornn.baselines._base import StepLayer
+from unicornn.baselines._ops import launch
 
 LARGEST = 1 << 13  # elements of a state, b·m, beyond which torch's matrix products make up for a loop in Python
 

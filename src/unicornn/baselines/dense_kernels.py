@@ -1,4 +1,4 @@
-"""Numba kernels of the rivals whose neurons see each other at every step: coRNN, expRNN and LEM.
+"""Numba kernels of the baselines whose neurons see each other at every step: coRNN, expRNN and LEM.
 
 Each sequence goes through time on its own; a kernel takes those from s0 to s1. A row of S (N + 1, b, ·) is the state
 before a step, so the state after it lies in the next row; past a sequence's end it rests. A product is a sum of the
@@ -13,8 +13,8 @@ Imported on first use, for it brings numba along.
 
 from numba import njit
 
+from unicornn._ops.cpu_kernels import _options, fma, part, tanh
 from unicornn.baselines.kernels import least
-from unicornn.ops.kernels import _options, fma, part, tanh
 
 
 @njit(**_options)

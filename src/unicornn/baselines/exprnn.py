@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import dense
-from unicornn.baselines.contract import Common, Rival, Step
+from unicornn.baselines._base import Baseline, Common, Step
 
 
 class ExpRNNLayer(dense.DenseLayer):
@@ -58,7 +58,7 @@ class ExpRNNLayer(dense.DenseLayer):
         return hs, (h,)
 
 
-class ExpRNN(Rival):
+class ExpRNN(Baseline):
     """expRNN (Lezcano-Casado & Martínez-Rubio, ICML 2019).
 
         h_n = modrelu(W h_{n-1} + V x_n), W = exp(A), A = -Aᵀ
@@ -72,16 +72,16 @@ class ExpRNN(Rival):
     Args:
         init: "cayley" (Helfrich et al., 2018): s = -√((1 - cos t)/(1 + cos t)), t ~ U(0, π/2); or "henaff" (Henaff
             et al., 2016): s ~ U(-π, π).
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 
     Example:
         >>> import torch
         >>> from unicornn.baselines import ExpRNN
-        >>> rival = ExpRNN(3, 16)
-        >>> output, (h,) = rival(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape, rival.free_parameters()
+        >>> baseline = ExpRNN(3, 16)
+        >>> output, (h,) = baseline(torch.randn(50, 4, 3))
+        >>> output.shape, h.shape, baseline.free_parameters()
         (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]), 184)
     """
 

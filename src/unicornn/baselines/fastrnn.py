@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, Step, StepLayer
 
 
 class FastRNNLayer(StepLayer):
@@ -35,7 +35,7 @@ class FastRNNLayer(StepLayer):
         return self.W(x), step
 
 
-class FastRNN(Rival):
+class FastRNN(Baseline):
     """FastRNN (Kusupati, Singh, Bhatia, Kumar, Jain & Varma, NeurIPS 2018), without compression of the matrices.
 
     With σ̂ the sigmoid and two trained numbers, α and β:
@@ -44,7 +44,7 @@ class FastRNN(Rival):
 
     Initialisation, that of the authors' code: W, U ~ N(0, 0.1²), b = 1, α = -3, β = 3.
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

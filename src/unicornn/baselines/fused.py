@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unicornn.baselines import launch, loops
-from unicornn.baselines.launch import Blocks, run
-from unicornn.ops.memory import empty
+from unicornn._ops.memory import empty
+from unicornn.baselines import loops
+from unicornn.baselines._ops import launch
+from unicornn.baselines._ops.launch import Blocks, run
 
 
 def _rows(t: Tensor) -> Tensor:

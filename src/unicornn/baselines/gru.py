@@ -1,4 +1,4 @@
-"""GRU: torch's own, with the contract of the rivals."""
+"""GRU: torch's own, with the contract of the baselines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Unpack
 
 from torch import nn
 
-from unicornn.baselines.contract import Common, Rival
+from unicornn.baselines._base import Baseline, Common
 from unicornn.baselines.lstm import TorchLayer
 
 
@@ -14,7 +14,7 @@ class GRULayer(TorchLayer):
     kind = nn.GRU
 
 
-class GRU(Rival):
+class GRU(Baseline):
     """Gated recurrent unit (Cho et al., EMNLP 2014).
 
     With σ̂ the sigmoid and ⊙ the product by elements:
@@ -26,7 +26,7 @@ class GRU(Rival):
     It is ``torch.nn.GRU``, one per layer, with torch's initialisation: all parameters U(-1/√m, 1/√m). As in cuDNN,
     the reset gate r comes after the product with U_g; in the paper it comes before.
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn import _checks as checks
+from unicornn.baselines._base import Baseline, Common, Step, StepLayer
 
 
 class IncrementalLayer(StepLayer):
@@ -41,7 +41,7 @@ class IncrementalLayer(StepLayer):
         return self.W(x), step
 
 
-class Incremental(Rival):
+class Incremental(Baseline):
     """Incremental RNN, iRNN (Kag, Zhang & Saligrama, ICLR 2020).
 
     The state after step n is the equilibrium of g' = φ(U (g + h_{n-1}) + W x_n + b) - α (g + h_{n-1}), φ being ReLU,
@@ -57,7 +57,7 @@ class Incremental(Rival):
     Args:
         iterations: K >= 1.
         alpha: α > 0.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

@@ -8,10 +8,10 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import fused
-from unicornn.baselines.contract import Common, Layer, Rival
-from unicornn.baselines.normalise import SequenceNorm
+from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._normalise import SequenceNorm
 
 CONNECTIONS = ("plain", "residual", "dense")
 
@@ -64,7 +64,7 @@ class IndRNNLayer(Layer):
         return outputs, (final,)
 
 
-class IndRNN(Rival):
+class IndRNN(Baseline):
     """Independently recurrent neural network (Li et al., CVPR 2018; Deep IndRNN, arXiv:1910.06251).
 
         h_n = relu(W x_n + u ⊙ h_{n-1} + b),  |u| <= 2^(1/N)
@@ -84,7 +84,7 @@ class IndRNN(Rival):
         batch_norm: whether h is normalised on its way up, over all steps of all sequences, as in the published
             networks.
         length: N, for which u is bounded; None for any, which bounds u by 1 and draws it from U(0, 1).
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Attributes:
         output_size: features of the output, m, or L·m if dense.

@@ -1,4 +1,4 @@
-"""Numba kernels of the rivals with a nonlinearity or gates in the recurrence: IndRNN, and SRU with minGRU.
+"""Numba kernels of the baselines with a nonlinearity or gates in the recurrence: IndRNN, and SRU with minGRU.
 
 They are written as ``ops.kernels`` is. A step works on one flat row of E = b·m elements; rows are cut into blocks of B
 elements; blocks are shared out among threads, and nothing crosses a block. What belongs to a block lies in one array D,
@@ -16,7 +16,7 @@ Imported on first use, for it brings numba along.
 
 from numba import njit, prange
 
-from unicornn.ops.kernels import _options, fma, part, tanh
+from unicornn._ops.cpu_kernels import _options, fma, part, tanh
 
 B = 128  # elements in a block, launch.BLOCK; written here since Numba's cache on disk sees changes of this file only
 SPAN = 256  # steps

@@ -7,9 +7,9 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import dense
-from unicornn.baselines.contract import Common, Rival, Step
+from unicornn.baselines._base import Baseline, Common, Step
 
 
 class LEMLayer(dense.DenseLayer):
@@ -44,7 +44,7 @@ class LEMLayer(dense.DenseLayer):
         return ys, (y, z)
 
 
-class LEM(Rival):
+class LEM(Baseline):
     """Long expressive memory (Rusch, Mishra, Erichson & Mahoney, ICLR 2022).
 
     With σ̂ the sigmoid and ⊙ the product by elements:
@@ -58,7 +58,7 @@ class LEM(Rival):
 
     Args:
         dt: Δt in (0, 1]; 1 by default, as published.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = y, state (y, z), each (L, b, m).
 

@@ -1,4 +1,4 @@
-"""Numba kernels of the linear rivals with a state of two numbers: LRU's rotation and LinOSS's oscillator.
+"""Numba kernels of the linear baselines with a state of two numbers: LRU's rotation and LinOSS's oscillator.
 
 Laid out as ``kernels``; see there. D holds the length, the two numbers of the state (or their adjoints), the
 coefficients, and the gradients of the coefficients.
@@ -8,8 +8,8 @@ coefficients, and the gradients of the coefficients.
 
 from numba import njit, prange
 
+from unicornn._ops.cpu_kernels import _options, fma, part
 from unicornn.baselines.kernels import GROUP, SPAN, absorb, flush, give, least
-from unicornn.ops.kernels import _options, fma, part
 
 B = 128  # as in ``kernels``; Numba's cache on disk sees changes of this file only
 

@@ -7,10 +7,10 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import fused
-from unicornn.baselines.block import Block
-from unicornn.baselines.contract import Common, Rival
+from unicornn.baselines._base import Baseline, Common
+from unicornn.baselines._block import Block
 
 DISCRETISATIONS = ("im", "imex")
 
@@ -64,7 +64,7 @@ class LinOSSLayer(Block):
         return nn.functional.linear(ys, C), (*z.chunk(2, -1), *y.chunk(2, -1))
 
 
-class LinOSS(Rival):
+class LinOSS(Baseline):
     """Linear oscillatory state-space model (Rusch & Rus, ICLR 2025), in the blocks of the paper.
 
     P oscillators y'' = -A ⊙ y + B x̂ with A >= 0, as a system with z = y', and A, Δt diagonal:
@@ -85,7 +85,7 @@ class LinOSS(Rival):
         state_size: P; m if None.
         discretisation: "im" or "imex".
         batch_norm: whether x is normalised, over all steps of all sequences.
-        The others are as for ``Rival``. The paper's dropout comes after GELU too; here it comes after each layer only.
+        The others are as for ``Baseline``. The paper's dropout comes after GELU too; here after each layer only.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (Re z, Im z, Re y, Im y), each (L, b, P).
 

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn import _checks as checks
+from unicornn.baselines._base import Baseline, Common, Step, StepLayer
 
 
 class LipschitzLayer(StepLayer):
@@ -51,7 +51,7 @@ class LipschitzLayer(StepLayer):
         return self.U(x), step
 
 
-class Lipschitz(Rival):
+class Lipschitz(Baseline):
     """Lipschitz RNN (Erichson, Azencot, Queiruga, Hodgkinson & Mahoney, ICLR 2021), with Euler steps.
 
         h_n = h_{n-1} + ε [A h_{n-1} + tanh(W h_{n-1} + U x_n + b)]
@@ -65,7 +65,7 @@ class Lipschitz(Rival):
         gamma: γ >= 0, for A and W.
         init_std: of the entries of M_A and M_W, in units of 1/m.
         All four are by default those that the authors' code gives for permuted sequential MNIST.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

@@ -1,4 +1,4 @@
-"""The rivals' recurrences as plain torch loops over time: what the kernels of ``fused`` compute.
+"""The baselines' recurrences as plain torch loops over time: what the kernels of ``fused`` compute.
 
 Any device, any floating dtype, differentiable by autograd as often as you like. Shapes: drives (N, b, m), parameters
 (m,), states (b, m), lengths (b,) or None. Each returns what the recurrence shows at every step, of which the padding
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unicornn.baselines.contract import over_time
+from unicornn.baselines._base import over_time
 
 
 def indrnn(x: Tensor, u: Tensor, b: Tensor, h: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:

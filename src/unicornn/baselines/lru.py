@@ -8,11 +8,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import fused
-from unicornn.baselines.block import Block
-from unicornn.baselines.contract import Common, Rival
-from unicornn.baselines.products import gather, spread
+from unicornn.baselines._base import Baseline, Common
+from unicornn.baselines._block import Block
+from unicornn.baselines._ops.products import gather, spread
 
 
 class LRULayer(Block):
@@ -67,7 +67,7 @@ class LRULayer(Block):
         return gather(states, self.C * conjugate), (final[0], final[1])
 
 
-class LRU(Rival):
+class LRU(Baseline):
     """Linear recurrent unit (Orvieto et al., ICML 2023), in the blocks of the paper.
 
         s_n = λ ⊙ s_{n-1} + γ ⊙ B x̂_n,  λ = exp(-ν + iθ), complex, as are s (P), B and C
@@ -85,7 +85,7 @@ class LRU(Rival):
         r_min, r_max: 0 <= r_min < r_max <= 1.
         max_phase: in (0, 2π].
         batch_norm: whether x is normalised, over all steps of all sequences.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (Re s, Im s), each (L, b, P).
 

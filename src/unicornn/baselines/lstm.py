@@ -1,4 +1,4 @@
-"""LSTM: torch's own, with the contract of the rivals."""
+"""LSTM: torch's own, with the contract of the baselines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unicornn.baselines.contract import Common, Layer, Rival
+from unicornn.baselines._base import Baseline, Common, Layer
 
 
 class TorchLayer(Layer):
@@ -63,7 +63,7 @@ class LSTMLayer(TorchLayer):
     kind = nn.LSTM
 
 
-class LSTM(Rival):
+class LSTM(Baseline):
     """Long short-term memory (Hochreiter & Schmidhuber, Neural Computation 1997; forget gate by Gers et al., 2000).
 
     With σ̂ the sigmoid and ⊙ the product by elements:
@@ -75,7 +75,7 @@ class LSTM(Rival):
 
     It is ``torch.nn.LSTM``, one per layer, with torch's initialisation: all parameters U(-1/√m, 1/√m).
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h, c), each (L, b, m).
 

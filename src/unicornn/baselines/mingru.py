@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from unicornn.baselines import fused
-from unicornn.baselines.contract import Common, Layer, Rival
-from unicornn.baselines.products import spread
+from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._ops.products import spread
 
 
 class MinGRULayer(Layer):
@@ -38,7 +38,7 @@ class MinGRULayer(Layer):
         return h, (final,)
 
 
-class MinGRU(Rival):
+class MinGRU(Baseline):
     """minGRU (Feng et al., "Were RNNs all we needed?", arXiv:2410.01201).
 
     With σ̂ the sigmoid and ⊙ the product by elements:
@@ -49,7 +49,7 @@ class MinGRU(Rival):
     This is the first form of the paper, without its scan in log-space and the positive candidate that this asks for.
     Initialisation: torch's for linear maps, U(-1/√d, 1/√d).
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (h,), h (L, b, m).
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, Step, StepLayer
 
 
 def gru(h: Tensor, x_n: Tensor, gates: Tensor, candidate: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
@@ -48,7 +48,7 @@ class ReLUGRULayer(StepLayer):
         return self.W(x), step
 
 
-class ReLUGRU(Rival):
+class ReLUGRU(Baseline):
     """GRU with ReLU (Dey & Salem, MWSCAS 2017: their full GRU, "GRU0", with g = ReLU).
 
     With σ̂ the sigmoid and ⊙ the product by elements:
@@ -59,7 +59,7 @@ class ReLUGRU(Rival):
 
     Initialisation, that of Keras, which the paper used: W Glorot-uniform, U orthogonal, b = 0.
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

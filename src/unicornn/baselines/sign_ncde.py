@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
-from unicornn.baselines.contract import Common, Layer, Rival
+from unicornn import _checks as checks
+from unicornn.baselines._base import Baseline, Common, Layer
 
 LYNDON = 1  # pysiglib's number for coordinates by Lyndon words, those of the authors' library
 
@@ -128,7 +128,7 @@ class SignatureNCDELayer(Layer):
         return log_signatures(paths, self.depth).split(b)[:windows]  # of no rows it makes one piece, not none
 
 
-class SignatureNCDE(Rival):
+class SignatureNCDE(Baseline):
     """Neural controlled differential equation on log-signatures (Morrill, Salvi, Kidger, Foster & Lyons, ICML 2021).
 
     Time is added to the input as a channel, and the sequence cut into windows of ``step`` samples that share their
@@ -154,7 +154,7 @@ class SignatureNCDE(Rival):
         dt: time between two samples. The authors let it run from 0 to 1 over the sequence.
         multiplier: hidden layers of f_θ have multiplier · m neurons.
         hidden_layers: of f_θ, 1 or more.
-        The others are as for ``Rival``. Defaults are those published for EigenWorms, with the best step and depth.
+        The others are as for ``Baseline``. Defaults are those published for EigenWorms, with the best step and depth.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (h, samples, count): h (L, b, m), the samples of the
     unfinished window (L, b, step · d), or step · max(d, m) if there are layers above, and their number (L, b, 1).
@@ -162,10 +162,10 @@ class SignatureNCDE(Rival):
     Example:
         >>> import torch
         >>> from unicornn.baselines import SignatureNCDE
-        >>> rival = SignatureNCDE(3, 16, step=8)
-        >>> rival.free_parameters()
+        >>> baseline = SignatureNCDE(3, 16, step=8)
+        >>> baseline.free_parameters()
         11088
-        >>> output, (h, samples, count) = rival(torch.randn(50, 4, 3))  # doctest: +SKIP
+        >>> output, (h, samples, count) = baseline(torch.randn(50, 4, 3))  # doctest: +SKIP
     """
 
     def __init__(

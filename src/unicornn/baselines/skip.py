@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines.contract import Common, Rival, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, Step, StepLayer
 from unicornn.baselines.relu_gru import gru
 
 
@@ -75,7 +75,7 @@ class SkipGRULayer(SkipLayer):
         return self.W(x), step
 
 
-class SkipLSTM(Rival):
+class SkipLSTM(Baseline):
     """Skip LSTM (Campos, Jou, Giró-i-Nieto, Torres & Chang, ICLR 2018).
 
     A binary gate u_n lets an LSTM's state s_n = (h_n, c_n) be updated or copied:
@@ -89,7 +89,7 @@ class SkipLSTM(Rival):
     published stack has one for all layers. The published loss may also charge for updates; that is left out.
     Initialisation: matrices Glorot-uniform, biases 0, but 1 for the forget gate and w_0.
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (h, c, 1 - ũ), (L, b, m) twice and (L, b, 1).
 
@@ -106,13 +106,13 @@ class SkipLSTM(Rival):
         super().__init__(input_size, hidden_size, num_layers, SkipLSTMLayer, states=states, **common)
 
 
-class SkipGRU(Rival):
+class SkipGRU(Baseline):
     """Skip GRU (Campos, Jou, Giró-i-Nieto, Torres & Chang, ICLR 2018).
 
     As ``SkipLSTM``, with a GRU, whose reset gate comes before the product, and δ_n = σ̂(w · h_n + w_0).
     Initialisation: matrices Glorot-uniform, biases of the gates and w_0 1, that of the candidate 0.
 
-    Args: as for ``Rival``.
+    Args: as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h, 1 - ũ), (L, b, m) and (L, b, 1).
 

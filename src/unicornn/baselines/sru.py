@@ -8,11 +8,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn import checks
+from unicornn import _checks as checks
 from unicornn.baselines import fused
-from unicornn.baselines.contract import Common, Layer, Rival
-from unicornn.baselines.normalise import SequenceNorm
-from unicornn.baselines.products import spread
+from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._normalise import SequenceNorm
+from unicornn.baselines._ops.products import spread
 
 
 class SRULayer(Layer):
@@ -52,7 +52,7 @@ class SRULayer(Layer):
         return (h if self.norm is None else self.norm(h, lengths)), (c,)
 
 
-class SRU(Rival):
+class SRU(Baseline):
     """Simple recurrent unit (Lei et al., EMNLP 2018).
 
     With σ̂ the sigmoid and ⊙ the product by elements:
@@ -71,7 +71,7 @@ class SRU(Rival):
         highway_bias: b_r at first.
         batch_norm: whether h is normalised on its way up, over all steps of all sequences. The published network has
             none; that of the speed figure has.
-        The others are as for ``Rival``.
+        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (c,), c (L, b, m).
 

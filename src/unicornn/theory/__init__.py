@@ -3,24 +3,24 @@
 ``unicornn.theory.figures`` draws them.
 """
 
-from unicornn.theory.bounds import Bounds as Bounds
-from unicornn.theory.bounds import bounds as bounds
-from unicornn.theory.contributions import contributions as contributions
-from unicornn.theory.contributions import layers_on_the_shortest_way as layers_on_the_shortest_way
-from unicornn.theory.contributions import one_way as one_way
-from unicornn.theory.contributions import papers_exponent as papers_exponent
-from unicornn.theory.contributions import representation as representation
-from unicornn.theory.energy import energy as energy
-from unicornn.theory.energy import explicit_euler as explicit_euler
-from unicornn.theory.energy import gradient_hamiltonian as gradient_hamiltonian
-from unicornn.theory.energy import gradient_orbit as gradient_orbit
-from unicornn.theory.energy import hamiltonian as hamiltonian
-from unicornn.theory.jacobian import jacobian as jacobian
-from unicornn.theory.lyapunov import Lyapunov as Lyapunov
-from unicornn.theory.lyapunov import lyapunov_exponent as lyapunov_exponent
-from unicornn.theory.orbit import Orbit as Orbit
-from unicornn.theory.orbit import orbits as orbits
-from unicornn.theory.profile import gradient_profile as gradient_profile
-from unicornn.theory.reconstruction import Reconstruction as Reconstruction
-from unicornn.theory.reconstruction import reconstruction_error as reconstruction_error
-from unicornn.theory.scales import WeightNorms as WeightNorms
+from unicornn.theory._bounds import Bounds as Bounds
+from unicornn.theory._bounds import bounds as bounds
+from unicornn.theory._contributions import contributions as contributions
+from unicornn.theory._contributions import layers_on_the_shortest_way as layers_on_the_shortest_way
+from unicornn.theory._contributions import one_way as one_way
+from unicornn.theory._contributions import papers_exponent as papers_exponent
+from unicornn.theory._contributions import representation as representation
+from unicornn.theory._energy import energy as energy
+from unicornn.theory._energy import explicit_euler as explicit_euler
+from unicornn.theory._energy import gradient_hamiltonian as gradient_hamiltonian
+from unicornn.theory._energy import gradient_orbit as gradient_orbit
+from unicornn.theory._energy import hamiltonian as hamiltonian
+from unicornn.theory._jacobian import jacobian as jacobian
+from unicornn.theory._lyapunov import Lyapunov as Lyapunov
+from unicornn.theory._lyapunov import lyapunov_exponent as lyapunov_exponent
+from unicornn.theory._orbit import Orbit as Orbit
+from unicornn.theory._orbit import orbits as orbits
+from unicornn.theory._profile import gradient_profile as gradient_profile
+from unicornn.theory._reconstruction import Reconstruction as Reconstruction
+from unicornn.theory._reconstruction import reconstruction_error as reconstruction_error
+from unicornn.theory._scales import WeightNorms as WeightNorms

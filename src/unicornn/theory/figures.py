@@ -11,16 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from unicornn.layer import UnICORNN
-from unicornn.theory.bounds import bounds
-from unicornn.theory.contributions import contributions, one_way, representation
-from unicornn.theory.energy import energy, explicit_euler, gradient_hamiltonian
-from unicornn.theory.jacobian import blocks
-from unicornn.theory.lyapunov import lyapunov_exponent
-from unicornn.theory.orbit import orbits
-from unicornn.theory.profile import gradient_profile
-from unicornn.theory.reconstruction import reconstruction_error
-from unicornn.theory.scales import WeightNorms
+from unicornn._layer import UnICORNN
+from unicornn.theory._bounds import bounds
+from unicornn.theory._contributions import contributions, one_way, representation
+from unicornn.theory._energy import energy, explicit_euler, gradient_hamiltonian
+from unicornn.theory._jacobian import blocks
+from unicornn.theory._lyapunov import lyapunov_exponent
+from unicornn.theory._orbit import orbits
+from unicornn.theory._profile import gradient_profile
+from unicornn.theory._reconstruction import reconstruction_error
+from unicornn.theory._scales import WeightNorms
 
 POINTS = 2000  # of a curve at most: a picture has no room for more
 

@@ -1,0 +1,197 @@
+"""What is run for the reproduction: groups of runs, each a call of ``unicornn train``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run: its folder below that of the group, and the arguments of ``unicornn train``."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+def _run(name: str, task: str, *options: str, **settings: object) -> Planned:
+    """``options`` as on the command line, ``settings`` for --set."""
+    changes = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return Planned(name, (task, *options, *changes))
+
+
+def _lorenz() -> Iterator[Planned]:
+    """All with one cycle of the learning rate."""
+    ours: dict[str, dict[str, object]] = {
+        "0.9": {"batch_size": 4, "lr": 0.015, "dt": "0.8,0.4", "alpha": 1},
+        "8": {"batch_size": 8, "lr": 0.005, "dt": 1, "alpha": 1, "inputs": "deviation"},
+    }
+    theirs: dict[str, dict[str, object]] = {
+        "lstm": {"batch_size": 8, "lr": 0.01},
+        "cornn": {"batch_size": 8, "lr": 0.01, "dt": 0.5, "gamma": 1, "epsilon": 1.5},
+    }
+    many = {"unicornn": {"0.9": "150", "8": "200"}, "lstm": {"0.9": "60", "8": "60"}, "cornn": {"0.9": "60", "8": "60"}}
+    for (model, epochs), seed, F in product(many.items(), range(5), ("0.9", "8")):
+        settings = ours[F] if model == "unicornn" else theirs[model]
+        options = ("--model", model, "--seed", str(seed), "--epochs", epochs[F])
+        yield _run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings)
+
+
+def _trials() -> Iterator[Planned]:
+    """What Lorenz 96's settings were chosen by: one seed, few epochs, the validation set."""
+    first: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "dt": 0.4, "alpha": 1, "lr": 0.02}
+    slower = first | {"dt": 1, "lr": 0.005}
+    for name, epochs, settings in (
+        ("F0.9", "50", first),
+        ("F0.9-alpha-0", "50", first | {"alpha": 0}),
+        ("F0.9-alpha-3", "50", first | {"alpha": 3}),
+        ("F0.9-alpha-8", "50", first | {"alpha": 8}),
+        ("F0.9-lr-0.04", "50", first | {"lr": 0.04}),
+        ("F0.9-batch-4", "50", first | {"batch_size": 4, "lr": 0.015}),
+        ("F0.9-dt-0.8-0.4", "50", first | {"dt": "0.8,0.4"}),
+        ("F0.9-dt-1", "40", slower),
+        ("F0.9-dt-1-deviation", "40", slower | {"inputs": "deviation"}),
+        ("F0.9-dt-2", "40", slower | {"dt": 2}),
+        ("F0.9-dt-1-lr-0.02", "40", slower | {"lr": 0.02}),
+        ("F0.9-dt-0.5", "200", first | {"dt": 0.5, "lr": 0.01}),
+        ("F0.9-deviation", "60", first | {"inputs": "deviation"}),
+        ("F8-dt-1-lr-0.015", "40", slower | {"lr": 0.015}),
+        ("F8-dt-0.4-deviation", "60", first | {"alpha": 3, "lr": 0.01, "inputs": "deviation"}),
+        ("F8-dt-1-deviation", "60", slower | {"inputs": "deviation"}),
+        ("F8-dt-1", "40", slower),
+        ("F8-dt-1-deviation-lr-0.015", "40", slower | {"lr": 0.015, "inputs": "deviation"}),
+        ("F8-dt-2", "40", slower | {"dt": 2}),
+    ):
+        yield _run(name, "lorenz96", "--epochs", epochs, F=name.partition("-")[0][1:], **settings)
+    for F, (dt, gamma, epsilon) in product(("0.9", "8"), ((0.25, 2, 3), (0.5, 1, 1.5))):
+        options = ("--model", "cornn", "--epochs", "15")
+        common: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "lr": 0.01}
+        own = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
+        yield _run(f"F{F}-cornn-dt-{dt}", "lorenz96", *options, F=F, **common, **own)
+
+
+def _imdb() -> Iterator[Planned]:
+    """Lengths honoured, hence a larger first time step; one cycle of the learning rate, high and short or low and
+    long."""
+    for (name, epochs, lr), seed in product((("twenty", "20", 1e-3), ("fifty", "50", 3e-4)), range(3)):
+        options = ("--seed", str(seed), "--epochs", epochs)
+        yield _run(f"{name}-{seed}", "imdb", *options, schedule="onecycle", lr=lr, dt="0.06,0.205")
+
+
+WORMS = 5  # folds; the seed of a run is its fold
+
+
+def _worms() -> Iterator[Planned]:
+    """Crops and mirror images for all: of a quarter of a recording, or of several lengths, whole ones included.
+    UnICORNN from random biases, and from zero; baselines have a time to keep."""
+    same: dict[str, object] = {"schedule": "onecycle", "clip": 1}
+    slow = same | {"dt": "0.03,0.03", "alpha": 1}
+    ours = slow | {"lr": 0.01, "b_init": 1}
+    fewer: dict[str, object] = {"subsample": "random", "entries": 800}
+    for name, epochs, settings in (
+        ("unicornn", "300", ours | {"crops": "quarters"}),
+        ("unicornn-whole", "300", ours | {"crops": "several"}),
+        ("unicornn-subsampled", "200", ours | fewer | {"crops": "quarters", "dt": "0.3,0.3"}),
+        ("unicornn-zero", "200", slow | {"crops": "quarters", "lr": 0.01}),
+        ("unicornn-zero-subsampled", "200", slow | fewer | {"crops": "quarters", "dt": "0.3,0.3", "lr": 0.01}),
+    ):
+        for fold in range(WORMS):
+            yield _run(f"{name}-{fold}", "worms44", "--seed", str(fold), "--epochs", epochs, fold=fold, **settings)
+    for fold in range(WORMS):
+        options = ("--model", "lstm", "--seed", str(fold), "--epochs", "200", "--budget", "2m")
+        settings = same | fewer | {"crops": "quarters", "lr": 0.005}
+        yield _run(f"lstm-subsampled-{fold}", "worms44", *options, fold=fold, **settings)
+    baselines = {name: (name, 0) for name in ("indrnn", "linoss", "lstm", "cornn", "exprnn", "lem")}
+    baselines["lstm-truncated"] = ("lstm", 500)
+    for crops, fold, (name, (model, bptt)) in product(("quarters", "several"), range(WORMS), baselines.items()):
+        whole = crops == "several"
+        options = ("--model", model, "--seed", str(fold), "--epochs", "200", "--budget", "2m")
+        settings = same | {"crops": crops, "lr": 0.005} | ({"bptt": bptt} if bptt else {})
+        yield _run(f"{name}{'-whole' if whole else ''}-{fold}", "worms44", *options, fold=fold, **settings)
+
+
+def _subsampling() -> Iterator[Planned]:
+    """fig:worms: these entries and no others, in crops. Δt grows as entries are fewer: the oscillators' time is the
+    same for all. All entries: unicornn-whole above."""
+    settings: dict[str, object] = {
+        "schedule": "onecycle", "clip": 1, "crops": "several", "alpha": 1, "lr": 0.01, "b_init": 1,
+    }  # fmt: skip
+    for fold, entries, how in product(range(3), (1000, 4000, 10_000), ("last", "random")):
+        options = ("--seed", str(fold), "--epochs", "100")
+        more: dict[str, object] = {"subsample": how, "entries": entries, "dt": round(0.03 * 18_000 / entries, 3)}
+        yield _run(f"{how}-{entries}-{fold}", "worms44", *options, fold=fold, **more, **settings)
+
+
+def _curves() -> Iterator[Planned]:
+    """The paper's hyperparameters, as many epochs as the budget allows."""
+    for name, task, options in (
+        ("imdb", "imdb", ("--variant", "authors", "--budget", "15m")),
+        ("cifar10", "cifar10-noise", ("--variant", "authors", "--epochs", "7")),
+        ("psmnist", "psmnist", ("--variant", "256", "--epochs", "1")),
+        ("hr", "bidmc-hr", ("--budget", "6m")),
+        ("rr", "bidmc-rr", ("--budget", "6m")),
+    ):
+        yield _run(name, task, *options)
+
+
+def _recipes() -> Iterator[Planned]:
+    """At most one hour on two cores, as two hours on one: any schedule, optimiser or size."""
+    hr: dict[str, object] = {
+        "patch": 8,
+        "dt": 0.368,
+        "lr": 0.006,
+        "schedule": "onecycle",
+        "clip": 1,
+        "standardise": "true",
+    }
+    rr = hr | {"dt": 0.088}
+    yield _run("hr", "bidmc-hr", "--epochs", "130", "--budget", "115m", **hr)
+    yield _run("rr-8", "bidmc-rr", "--epochs", "100", "--budget", "70m", **rr)
+    yield _run("rr", "bidmc-rr", "--epochs", "200", "--budget", "30m", **(rr | {"patch": 16, "dt": 0.176}))
+    yield _run("hr-patient", "bidmc-hr", "--epochs", "40", "--budget", "5m", split="patient", **hr)
+    yield _run("rr-patient", "bidmc-rr", "--epochs", "40", "--budget", "5m", split="patient", **rr)
+    once: dict[str, object] = {"schedule": "onecycle", "clip": 1}
+    options = ("--variant", "authors", "--epochs", "30", "--budget", "45m")
+    yield _run("cifar10", "cifar10-noise", *options, short_epochs=16, alpha=7, lr=0.006, batch_size=50, **once)
+    yield _run("psmnist-4", "psmnist", "--epochs", "30", "--budget", "65m", patch=4, dt=0.482, lr=0.006, **once)
+    yield _run("psmnist-short", "psmnist", "--epochs", "40", "--budget", "22m", patch=8, dt=0.7, lr=0.006, **once)
+    yield _run("psmnist", "psmnist", "--epochs", "75", "--budget", "52m", patch=8, dt=0.7, lr=0.006, **once)
+
+
+def _ablations() -> Iterator[Planned]:
+    """fig:ablation and fig:cifar on a twelfth of the training images, N = 100, with half the units."""
+    smaller: dict[str, object] = {
+        "images": 4000, "steps": 100, "hidden_size": 64, "schedule": "onecycle", "lr": 0.01, "clip": 1,
+    }  # fmt: skip
+
+    def run(name: str, seed: int = 0, **settings: object) -> Planned:
+        return _run(f"{name}-{seed}", "cifar10-noise", "--epochs", "10", "--seed", str(seed), **smaller, **settings)
+
+    for dt in (0.04, 0.07, 0.126, 0.22, 0.4):
+        yield run(f"dt-{dt}", dt=dt)
+    for alpha in (4, 7, 13, 23, 40):
+        yield run(f"alpha-{alpha}", alpha=alpha)
+    for L in (3, 4, 5, 6):
+        for seed in range(5 if L == 3 else 2):
+            yield run(f"stacked-{L}", seed, num_layers=L)
+        for seed in range(2):
+            yield run(f"residual-{L}", seed, num_layers=L, residual=2)
+            yield run(f"frozen-{L}", seed, num_layers=L, train_time_step="false")
+
+
+GROUPS = {
+    "lorenz": _lorenz,
+    "trials": _trials,
+    "imdb": _imdb,
+    "curves": _curves,
+    "recipes": _recipes,
+    "ablations": _ablations,
+    "worms": _worms,
+    "subsampling": _subsampling,
+}
+
+
+def planned(group: str) -> list[Planned]:
+    """The runs of a group, in the order in which they are done."""
+    return list(GROUPS[group]())

@@ -1,0 +1,60 @@
+"""Which back-end runs where."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from functools import cache
+
+import torch
+
+from unicornn import _checks as checks
+
+BACKENDS = ("auto", "reference", "cpu", "triton")
+HAS_TRITON = importlib.util.find_spec("triton") is not None  # without importing it
+
+
+def pick_backend(backend: str, device: torch.device) -> str:
+    """The back-end to use for tensors on ``device``: the kernel where there is one, the reference elsewhere.
+
+    "cuda" is torch's name for NVIDIA's and AMD's GPUs alike. With TRITON_INTERPRET=1 in the environment "triton" takes
+    tensors on the CPU too, and Triton's interpreter runs the kernels, slowly: for tests.
+
+    Example:
+        >>> import torch
+        >>> pick_backend("auto", torch.device("cpu"))
+        'cpu'
+    """
+    checks.choice("backend", backend, BACKENDS)
+    kind = device.type
+    if backend == "auto":
+        if kind == "cpu":
+            return "cpu"
+        if kind == "cuda" and HAS_TRITON:
+            return "triton"
+        if kind != "meta" and not torch.compiler.is_compiling():
+            _tell_of_reference(kind)
+        return "reference"
+    if backend == "cpu" and kind != "cpu":
+        raise ValueError(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
+    if backend == "triton":
+        if not HAS_TRITON:
+            raise ImportError("backend: 'triton' needs the package triton: pip install 'unicornn[gpu]'")
+        interpreted = os.environ.get("TRITON_INTERPRET", "0") == "1"
+        if kind != "cuda" and not (kind == "cpu" and interpreted):
+            raise ValueError(
+                f"backend: 'triton' needs tensors on a GPU (cuda), got {device}; expected 'auto', 'reference' or 'cpu'"
+            )
+    return backend
+
+
+@cache
+def _tell_of_reference(kind: str) -> None:
+    hint = "; pip install 'unicornn[gpu]' brings the kernels" if kind == "cuda" else ""
+    warnings.warn(
+        f"unicornn: there are no kernels for {kind!r} here; the reference runs instead, a plain torch loop, "
+        f"slow and with memory that grows with the length{hint}",
+        RuntimeWarning,
+        stacklevel=2,
+    )

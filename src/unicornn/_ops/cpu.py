@@ -1,0 +1,235 @@
+"""The recurrence of one layer over a chunk on the CPU: packs torch tensors for the Numba kernels and calls them.
+
+Threads are torch's number of threads. With one thread no thread pool is touched, so a forked worker may use the layer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unicornn._ops import adjoint
+from unicornn._state import RANGE, UNIT
+
+BLOCK = 128
+"""Elements that a thread carries through a chunk at a time; small enough for the L1 cache."""
+
+SHARE = 1024
+"""Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""
+
+_lock = threading.Lock()  # Numba's fall-back thread pool must not be entered by two threads at once.
+_compiled: set[tuple[Any, torch.dtype]] = set()
+_patience = 1.0  # seconds after which a compilation is announced
+
+
+@cache
+def _kernels() -> ModuleType:
+    from unicornn._ops import cpu_kernels as kernels
+
+    if kernels.B != BLOCK:
+        raise RuntimeError(f"kernels.B = {kernels.B} and cpu.BLOCK = {BLOCK} must be the same")
+    return kernels
+
+
+@cache
+def _announce() -> None:
+    logging.getLogger("unicornn").warning(
+        "unicornn: compiling the CPU kernels; this happens once, then they are cached"
+    )
+
+
+def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
+    """Calls a kernel; if it has to be compiled for this dtype, and that takes long, says so."""
+    if (kernel, dtype) in _compiled:
+        return kernel(*args) or 0
+    timer = threading.Timer(_patience, _announce)
+    timer.daemon = True
+    timer.start()
+    try:
+        return kernel(*args) or 0
+    finally:
+        timer.cancel()
+        _compiled.add((kernel, dtype))
+
+
+def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
+    return call(getattr(_kernels(), name), dtype, *args)
+
+
+def _run(name: str, dtype: torch.dtype, blocks: int, *args: Any) -> int:
+    return threaded(
+        blocks, lambda: _call(f"{name}_blocks", dtype, *args, 0, blocks), lambda _: _call(name, dtype, *args)
+    )
+
+
+def threaded(blocks: int, alone: Callable[[], int], together: Callable[[int], int]) -> int:
+    """``together(threads)`` with as many of Numba's threads as are worth it, or ``alone()``."""
+    threads = min(torch.get_num_threads(), blocks * BLOCK // SHARE)
+    if threads <= 1:
+        return alone()
+    import numba
+
+    with _lock:
+        users = numba.get_num_threads()
+        numba.set_num_threads(min(threads, users))
+        try:
+            return together(threads)
+        finally:
+            numba.set_num_threads(users)
+
+
+@cache
+def _constants(dtype: torch.dtype, alpha: float) -> tuple[Any, Any, Any]:
+    """The grid's unit, α per unit and the limit of the range in units, in the kernels' types."""
+    unit = UNIT[dtype]
+    number = np.float32 if dtype == torch.float32 else np.float64
+    return number(unit), np.float64(alpha * unit), np.float64(RANGE / unit)
+
+
+FEW = 8
+"""Rows of a matrix product that are not worth a call to torch."""
+
+_steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares c's values
+
+
+def step(
+    u: Tensor,
+    y: Tensor,
+    z: Tensor,
+    grid: Tensor,
+    w: Sequence[Tensor],
+    V: Sequence[Tensor],
+    b: Sequence[Tensor],
+    c: Sequence[Tensor],
+    time_steps: Callable[[], Tensor],
+    Lambda: Sequence[Tensor | None],
+    dt: tuple[float, ...],
+    alpha: float,
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """One step of the stack for a stream, u (b, d), b <= FEW: y and z (L, b, m) and the grid (2, L, b, m) after it.
+
+    The same bits as a stack over one step, in a fraction of the time: every call of torch counts. The kernel is given
+    addresses, so the caller has checked all tensors: shape, dtype, device, contiguous. None if y and z are not what
+    the grid says, or leave its range.
+    """
+    key = c[0].data_ptr(), y.shape[0], y.shape[2], dt, y.dtype
+    known = _steps.get(key)
+    after = torch.empty_like(y), torch.empty_like(y), torch.empty_like(grid)
+    letters = zip(w, b, c, V, Lambda, strict=True)
+    at = [[0 if t is None else t.data_ptr() for t in layer] + [0] for layer in letters]
+    at.append([t.data_ptr() for t in (y, z, grid, *after)])
+    S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), len(w))
+    arrays, constants, out = (u.numpy(), np.array(at)), _constants(y.dtype, alpha), -1
+    if known is not None:
+        out = _call("step", y.dtype, *arrays, *known, *constants, S)
+    if out == -1:  # another c
+        if len(_steps) >= 64:
+            _steps.clear()
+        known = _steps[key] = torch.stack(list(c)).numpy(), time_steps().numpy()
+        out = _call("step", y.dtype, *arrays, *known, *constants, S)
+    return None if out else after
+
+
+class Recurrence:
+    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. The interface is ``stack.Recurrence``'s."""
+
+    CHUNK = 1 << 19  # small enough for the cache, large enough for the matrix product
+    LONGEST = 1024  # short sequences should need no less memory than long ones
+    reads_z = True
+
+    def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
+        _, self.batch, self.m = grid.shape
+        self.E = self.batch * self.m
+        self.blocks = -(-self.E // BLOCK)
+        self.dtype, self.alpha = w.dtype, alpha
+        self.constants = _constants(w.dtype, alpha)
+        self.w, self.a = self._tile(w), self._tile(a)
+        self.P = torch.stack([self.w, self._tile(b), torch.zeros_like(self.w)], 1)
+        self.A = torch.stack([self.a, self.a / UNIT[w.dtype]], 1)
+        state = torch.float64 if w.dtype == torch.float32 else torch.int64
+        self.S = torch.stack([self._blocks(grid[0].to(state)), self._blocks(grid[1].to(state))], 1)
+        self._P, self._A, self._S = self._flat(self.P), self._flat(self.A), self._flat(self.S)
+        self.out_of_range = 0
+
+    def _blocks(self, v: Tensor) -> Tensor:
+        """(b, m) as (blocks, BLOCK), zero at the end."""
+        flat = v.reshape(-1)
+        return torch.nn.functional.pad(flat, (0, self.blocks * BLOCK - self.E)).view(self.blocks, BLOCK)
+
+    def _tile(self, v: Tensor) -> Tensor:
+        return self._blocks(v.expand(self.batch, self.m))
+
+    def _unblock(self, v: Tensor) -> Tensor:
+        """(blocks, BLOCK) as (b, m)."""
+        return v.reshape(-1)[: self.E].reshape(self.batch, self.m)
+
+    def _flat(self, v: Tensor) -> np.ndarray[Any, Any]:
+        return v.view(self.blocks, -1).numpy()
+
+    def _rows(self, v: Tensor) -> np.ndarray[Any, Any]:
+        return v.view(-1, self.E).numpy()
+
+    @staticmethod
+    def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
+        if len(y) <= FEW:
+            _call("product", y.dtype, y.numpy(), V.numpy(), x.numpy(), add)
+        elif add:
+            x.addmm_(y, V.t())
+        else:
+            torch.mm(y, V.t(), out=x)
+
+    @staticmethod
+    def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> np.ndarray[Any, Any]:
+        return adjoint.Recurrence.running(lengths, b, n0, n1)
+
+    @staticmethod
+    def mark_shape(b: int, m: int) -> tuple[int, ...]:
+        return -(-b * m // BLOCK), 2, BLOCK
+
+    def mark(self, to: Tensor) -> None:
+        to.copy_(self.S)
+
+    def recall(self, mark: Tensor) -> None:
+        self.S.copy_(mark)
+
+    @property
+    def state(self) -> Tensor:
+        return torch.stack([self._unblock(self.S[:, 0]), self._unblock(self.S[:, 1])])
+
+    def _run(self, name: str, active: np.ndarray[Any, Any], rows: tuple[Tensor, ...], *args: Any) -> int:
+        return _run(name, self.dtype, self.blocks, *map(self._rows, rows), *args, active * self.m)
+
+    def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None:
+        self.out_of_range += self._run("advance", active, (x, y), self._S, self._A, self._P, *self.constants)
+
+    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
+        self.out_of_range += self._run("retreat", active, (x, y, z), self._S, self._A, self._P, *self.constants)
+
+    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
+        zero, a = torch.zeros_like(self.w), self.a.to(self.dtype)
+        rest = (self.a - a).to(self.dtype)
+        self.D = torch.stack([self.w, a, rest, self._blocks(gy), self._blocks(gz), zero, zero, zero], 1)
+        self.T = torch.zeros(self.blocks, 3, BLOCK, dtype=torch.float64)
+        self._D, self._T = self._flat(self.D), self._flat(self.T)
+        number = type(self.constants[0])
+        self.split = number(self.alpha), number(self.alpha - float(number(self.alpha)))
+
+    def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
+        self._run("adjoint", active, (t, y, z, g), self._D, self._T, *self.split)
+
+    def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
+        state = self._S, self._A, self._D, self._T
+        self._run("replay_adjoint", active, (t, y, z, g), *state, *self.constants, *self.split)
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        # NumPy adds up the batch in one thread, in one order.
+        gw, gb, ga = (torch.from_numpy(self._unblock(self.T[:, k]).numpy().sum(0)) for k in range(3))
+        return gw.to(self.dtype), gb.to(self.dtype), ga, self._unblock(self.D[:, 3]), self._unblock(self.D[:, 4])

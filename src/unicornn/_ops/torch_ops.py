@@ -1,0 +1,225 @@
+"""The stack as torch.library ops: opaque to torch.compile and torch.export, differentiable once.
+
+    forward   u, initial state, parameters → output, final state, and what backward needs
+    backward  its vector-Jacobian product
+    inverse   final state → initial state
+
+start (2, L, b, m) is the initial (y, z) and carries its gradient; grid (2, L, b, m) int64 and rest say where exactly on
+the grid it stands. keep: "nothing", "invert" or "store". w, b, a and the states have full precision; u, V, Lambda and
+mask may have half, with a back-end that takes it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unicornn._ops import cpu, gpu
+from unicornn._ops.memory import empty, reused
+from unicornn._ops.stack import Recurrence, Stack, Weights, chunk_length, kept_length
+from unicornn._state import RANGE, value
+
+_library = torch.library.Library("unicornn", "DEF")
+_library.define(
+    "forward(Tensor u, Tensor start, Tensor grid, Tensor? rest, Tensor w, Tensor[] V, Tensor b, Tensor a, "
+    "Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, bool every, str keep, "
+    "str backend) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_library.define(
+    "backward(Tensor? g_output, Tensor g_final, Tensor u, Tensor grid, Tensor kept, Tensor marks, Tensor w, "
+    "Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, "
+    "bool every, bool need_u, str backend) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor[], Tensor[])"
+)
+_library.define(
+    "inverse(Tensor u, Tensor grid, Tensor w, Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, "
+    "Tensor? mask, Tensor? lengths, str backend) -> Tensor"
+)
+
+forward = torch.ops.unicornn.forward
+inverse = torch.ops.unicornn.inverse
+
+
+def _recurrence(u: Tensor, backend: str) -> type[Recurrence]:
+    """The kernels to use: by the device, and on the CPU by name. An exported program may have changed devices."""
+    return gpu.Recurrence if u.is_cuda or backend == "triton" else cpu.Recurrence
+
+
+def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
+    """What only the values can tell, checked where they are at hand: inside the op."""
+    if lengths is not None and not bool(((lengths >= 1) & (lengths <= N)).all()):
+        raise ValueError(f"lengths: expected numbers from 1 to N={N}, got {lengths.tolist()}")
+    if steps is not None:
+        end = N if lengths is None else lengths
+        inside = (steps >= 0) & (steps < end)
+        if not bool(inside.all()):
+            bad = sorted(set(steps[~inside].tolist()))[:5]
+            raise ValueError(
+                f"output: expected time steps from 0 to the sequence's length - 1 (N={N}), got {bad} among them"
+            )
+
+
+def _beyond(layers: list[int]) -> str:
+    return (
+        f"the state of layer {', '.join(map(str, layers))} left the range of ±{RANGE:.0f} in which reversal is exact, "
+        "or is not finite. Smaller dt, larger alpha, smaller weights or input keep it inside; backend='reference' and, "
+        "for gradients, backward='store' do without exact reversal"
+    )
+
+
+def _forward(
+    u: Tensor,
+    start: Tensor,
+    grid: Tensor,
+    rest: Tensor | None,
+    w: Tensor,
+    V: list[Tensor],
+    b: Tensor,
+    a: Tensor,
+    Lambda: list[Tensor],
+    alpha: float,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    steps: Tensor | None,
+    every: bool,
+    keep: str,
+    backend: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    check_values(len(u), lengths, steps)
+    inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
+    recurrence = _recurrence(u, backend)
+    stack = Stack(recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    shape, cuts, state = _room(recurrence, u, w, keep)
+    kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
+    output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
+    if not bool(inside):
+        raise ValueError(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
+    if beyond := stack.out_of_range:
+        if keep == "invert":
+            raise OverflowError(_beyond(beyond))
+        warnings.warn(_beyond(beyond), RuntimeWarning, stacklevel=2)
+    final = stack.state
+    return output, value(final, rest, w.dtype), final.long(), kept, marks
+
+
+def _room(
+    recurrence: type[Recurrence], u: Tensor, w: Tensor, keep: str
+) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+    """Shapes of what is stored (if asked for), t or x of every step and the states at the cuts; their dtype."""
+    (N, batch, _), (L, m) = u.shape, w.shape
+    state = torch.float64 if w.dtype == torch.float32 else torch.int64
+    if keep != "store":
+        return (0,), (0,), state
+    chunks = -(-N // chunk_length(recurrence, N, batch, m))
+    return (L, kept_length(N, batch, m)), (chunks, L, *recurrence.mark_shape(batch, m)), state
+
+
+def _fake_forward(
+    u: Tensor, start: Tensor, grid: Tensor, rest: Any, w: Tensor, *args: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    steps, every, keep, backend = args[-4:]
+    rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
+    output = u.new_empty(rows, u.shape[1], w.shape[1])
+    shape, cuts, state = _room(_recurrence(u, backend), u, w, keep)
+    kept, marks = u.new_empty(shape), u.new_empty(cuts, dtype=state)
+    return output, torch.empty_like(start), torch.empty_like(grid), kept, marks
+
+
+def _backward(
+    g_output: Tensor | None,
+    g_final: Tensor,
+    u: Tensor,
+    grid: Tensor,
+    kept: Tensor,
+    marks: Tensor,
+    w: Tensor,
+    V: list[Tensor],
+    b: Tensor,
+    a: Tensor,
+    Lambda: list[Tensor],
+    alpha: float,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    steps: Tensor | None,
+    every: bool,
+    need_u: bool,
+    backend: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
+    stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    stored = kept.numel() > 0
+    gradients = stack.backward(g_output, g_final, every, kept if stored else None, marks if stored else None, need_u)
+    if not stored and (beyond := stack.out_of_range):
+        raise OverflowError(_beyond(beyond))
+    return gradients
+
+
+def _fake_backward(g_output: Any, g_final: Tensor, u: Tensor, *args: Any) -> Any:
+    w, V, b, a, Lambda = args[3:8]
+    need_u = args[-2]
+    gu = u.new_empty(u.shape[0] if need_u else 0, *u.shape[1:])
+    like = torch.empty_like
+    return gu, like(g_final), like(w), like(b), like(a), [like(v) for v in V], [like(v) for v in Lambda]
+
+
+def _inverse(
+    u: Tensor,
+    grid: Tensor,
+    w: Tensor,
+    V: list[Tensor],
+    b: Tensor,
+    a: Tensor,
+    Lambda: list[Tensor],
+    alpha: float,
+    mask: Tensor | None,
+    lengths: Tensor | None,
+    backend: str,
+) -> Tensor:
+    check_values(len(u), lengths, None)
+    stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
+    stack.inverse()
+    if beyond := stack.out_of_range:
+        raise OverflowError(_beyond(beyond))
+    return stack.state.long()
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _, backend = inputs
+    ctx.count = len(V)
+    ctx.save_for_backward(u, output[2], output[3], output[4], w, b, a, mask, lengths, steps, *V, *Lambda)
+    ctx.alpha, ctx.every, ctx.backend = alpha, every, backend
+    ctx.set_materialize_grads(False)
+
+
+def _gradient(ctx: Any, g_output: Any, g_final: Any, *_: Any) -> tuple[Any, ...]:
+    u, grid, kept, marks, w, b, a, mask, lengths, steps, *matrices = ctx.saved_tensors
+    V, Lambda = matrices[: ctx.count], matrices[ctx.count :]
+    if g_final is None:
+        g_final = torch.zeros_like(grid, dtype=w.dtype)
+    gu, g_start, gw, gb, ga, gV, gLambda = torch.ops.unicornn.backward(
+        g_output, g_final, u, grid, kept, marks, w, V, b, a, Lambda, ctx.alpha, mask, lengths, steps, ctx.every,
+        ctx.needs_input_grad[0], ctx.backend,
+    )  # fmt: skip
+    return (
+        gu if ctx.needs_input_grad[0] else None, g_start, None, None, gw, gV, gb, ga, gLambda,
+        None, None, None, None, None, None, None,
+    )  # fmt: skip
+
+
+def _no_second_derivative(ctx: Any, *_: Any) -> Any:
+    raise NotImplementedError("the kernels are differentiable once; for second derivatives use backend='reference'")
+
+
+for _device in ("CPU", "CUDA"):
+    _library.impl("forward", _forward, _device)
+    _library.impl("backward", _backward, _device)
+    _library.impl("inverse", _inverse, _device)
+torch.library.register_fake("unicornn::forward", _fake_forward, lib=_library)
+torch.library.register_fake("unicornn::backward", _fake_backward, lib=_library)
+torch.library.register_fake("unicornn::inverse", lambda u, grid, *_: torch.empty_like(grid), lib=_library)
+torch.library.register_autograd("unicornn::forward", _gradient, setup_context=_setup, lib=_library)
+torch.library.register_autograd("unicornn::backward", _no_second_derivative, lib=_library)
+for _op in ("forward", "inverse"):
+    torch.library.register_autocast(f"unicornn::{_op}", "cpu", torch.float32, lib=_library)

@@ -1,0 +1,1 @@
+"""The lab: the command line, tasks, data, training, search and reports. Needs ``pip install 'unicornn[train]'``."""

@@ -1,0 +1,273 @@
+"""The command line: ``unicornn tasks | data | train | search | evaluate | report | diagnose | bench``."""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
+    help="Recurrent networks for very long sequences: the experiments of the UnICORNN paper, and your own.",
+)  # fmt: skip
+console, complaints = Console(), Console(stderr=True)
+
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the data files.", envvar="UNICORNN_DATA", file_okay=False)
+]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `unicornn train` makes.", metavar="RUN")]
+
+
+def main() -> None:
+    """Runs a command; what can be expected to go wrong ends with one message and a status other than zero."""
+    from unicornn.lab.data._files import CorruptData, MissingData
+
+    try:
+        app()
+    except (ValueError, MissingData, CorruptData, FloatingPointError) as error:
+        _fail(str(error))
+    except ImportError as error:
+        known = "pip install" in str(error)  # ours, which says what to do
+        _fail(str(error) if known else f"{error.name} is not installed; try pip install 'unicornn[train]'")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        _fail(f"the disk is full ({error.strerror}). What was complete is kept: make room, then repeat with --resume")
+
+
+def _fail(message: str) -> None:
+    complaints.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    raise SystemExit(1)
+
+
+def _source(data: Path | None) -> Any:
+    from unicornn.lab.data._files import Source
+
+    return Source(data)
+
+
+@app.command()
+def tasks(data: DataFolder = None) -> None:
+    """What there is to learn: size, the paper's result, whether the data is here."""
+    from unicornn.lab import tasks as every
+    from unicornn.lab._text import figure
+
+    source = _source(data)
+    table = Table("task", "data", "metric", "paper", "here?", "variants")
+    for name in every.names():
+        task = every.find(name)
+        ours = [q for q in task.paper if q.model.startswith("UnICORNN")]
+        here = "yes" if all(map(source.has, task.files)) else "no"
+        figures = ", ".join(dict.fromkeys(figure(task.metric, q.value) for q in ours)) or "–"
+        table.add_row(name, task.size, task.metric, figures, here, ", ".join(task.variants) or "–")
+    console.print(table)
+    console.print(f"Data folder: {source.data}", highlight=False, soft_wrap=True)
+    console.print("A task of your own is a file with TASK = Task(...): unicornn train mine.py", highlight=False)
+
+
+@app.command()
+def data(
+    task: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.")],
+    data: DataFolder = None,
+) -> None:
+    """Fetches a task's files, verifies them, reads them once; or says what to put where."""
+    from unicornn.lab import tasks as every
+
+    found, source = every.find(task), _source(data)
+    here: dict[Path, bool] = {}
+    for file in found.files:
+        path = source.fetch(file, progress=console.is_terminal)
+        here[path] = here.get(path, True) and source.verified(file)
+    for path, verified in here.items():
+        how = "verified by its hash" if verified else "here, in a form that has no published hash"
+        console.print(f"{path}: {how}", highlight=False, soft_wrap=True)
+    with console.status("Reading"):
+        parts = found.load(source, {option: values[0] for option, values in found.options.items()}, 0)
+    sizes = ", ".join(f"{name} {len(getattr(parts, name)):,}" for name in ("train", "valid", "test"))
+    console.print(f"{found.name}: {sizes} sequences", highlight=False)
+
+
+@app.command()
+def train(
+    task: Annotated[
+        str, typer.Argument(help="Name of the task (see `unicornn tasks`), or the path of a task's file.")
+    ] = "digits-noise",
+    model: Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")] = "unicornn",
+    variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the weights, the batches, dropout and noise.")] = 0,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the paper's.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Stop after this time: 90s, 30m, 1.5h.")] = None,
+    set_: Annotated[
+        list[str], typer.Option("--set", help="NAME=VALUE, any other setting: --set dt=0.2 --set lr=1e-3.")
+    ] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="The run folder; else one below runs/.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Take up the run in its folder.")] = False,
+    devices: Annotated[int, typer.Option(help="Processes on this machine.", min=1)] = 1,
+    data: DataFolder = None,
+) -> None:
+    """Trains a network and leaves a run folder: settings, curves, best weights, the test figure."""
+    import torch
+
+    from unicornn.lab import tasks as every
+    from unicornn.lab._text import duration, figure
+    from unicornn.lab.training import resolve
+    from unicornn.lab.training import train as run
+    from unicornn.lab.training._config import parse
+    from unicornn.lab.training._train import rank
+
+    torch.set_flush_denormal(True)  # vanishing gradients would slow some baselines down
+    settings: dict[str, Any] = parse(set_)
+    if epochs is not None:
+        settings["epochs"] = epochs
+    found = every.find(task)
+    config = resolve(
+        found, name=task, model=model, variant=variant, seed=seed,
+        budget=None if budget is None else _seconds(budget), settings=settings,
+    )  # fmt: skip
+    folder = out or _folder(found.name, model, variant, seed, set_)
+    if rank() == 0:
+        console.print(f"{found.title}: {model}, seed {seed}, in {folder}", highlight=False, soft_wrap=True)
+    done = run(config, folder, source=_source(data), resume=resume, devices=devices, console=console)
+    if done.finished and rank() == 0:
+        result, metric = done.result, found.metric
+        console.print(
+            f"test {metric} [bold]{figure(metric, result['test'])}[/] (validation {figure(metric, result['valid'])}, "
+            f"epoch {result['best_epoch']} of {result['epochs']}) · {done.config['parameters']:,} parameters · "
+            f"{duration(result['seconds'])}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@app.command()
+def search(
+    task: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.")],
+    trials: Annotated[int, typer.Option(help="How many, over all processes of the search.", min=1)] = 50,
+    model: Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")] = "unicornn",
+    variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
+    seed: Annotated[int, typer.Option(help="Of what is drawn, and of every training.")] = 0,
+    epochs: Annotated[int | None, typer.Option(help="Of a trial, instead of the paper's.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Stop a trial after this time: 90s, 30m, 1.5h.")] = None,
+    range_: Annotated[
+        list[str], typer.Option("--range", help="NAME=LOW,HIGH, or NAME=VALUE to fix it: --range lr=1e-4,1e-2.")
+    ] = [],  # noqa: B006
+    set_: Annotated[list[str], typer.Option("--set", help="NAME=VALUE, any other setting, not searched.")] = [],  # noqa: B006
+    sampler: Annotated[str, typer.Option(help="random or tpe.")] = "random",
+    pruner: Annotated[str, typer.Option(help="none, median or hyperband: stops bad trials early.")] = "none",
+    storage: Annotated[str | None, typer.Option(help="For many machines: postgresql+psycopg://USER@HOST/NAME.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of the search; else one below runs/.")] = None,
+    data: DataFolder = None,
+) -> None:
+    """Searches for hyperparameters by the validation set, as the paper did. The same command goes on, or helps."""
+    import torch
+
+    from unicornn.lab import tasks as every
+    from unicornn.lab._text import figure
+    from unicornn.lab.search import search as look
+    from unicornn.lab.training._config import parse
+
+    torch.set_flush_denormal(True)
+    found = every.find(task)
+    folder = out or _folder(found.name, f"search-{model}", variant, seed, [*set_, *range_])
+    console.print(f"{found.title}: search, {model}, {trials} trials, in {folder}", highlight=False, soft_wrap=True)
+    study = look(
+        task, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
+        budget=None if budget is None else _seconds(budget), model=model, variant=variant, settings=parse(set_),
+        space=parse(range_, "--range", "NAME=LOW,HIGH or NAME=VALUE"), seed=seed, source=_source(data), console=console,
+    )  # fmt: skip
+    if study.best is None:
+        console.print("no trial was complete: all have failed", highlight=False)
+    else:
+        console.print(
+            f"best validation {study.metric} [bold]{figure(study.metric, study.best.value)}[/], trial "
+            f"{study.best.number}; with the test set:\n{escape(study.command)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    part: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    data: DataFolder = None,
+) -> None:
+    """The figure of a run's best weights on a part of the data."""
+    from unicornn._checks import choice
+    from unicornn.lab._run_folder import Run
+    from unicornn.lab._text import figure
+    from unicornn.lab.training import evaluate as measure
+
+    choice("part", part, ("train", "valid", "test"))
+    value, _ = measure(run, part, source=_source(data))
+    metric = Run(run).config["metric"]
+    console.print(f"{part} {metric} [bold]{figure(metric, value)}[/] ({value:.6g})", highlight=False)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that have run folders in them.")],
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
+    curves: Annotated[
+        Path | None, typer.Option(help="Folder of published curves, TASK.csv, drawn beside ours.")
+    ] = None,
+) -> None:
+    """One HTML page about runs: tables beside the paper's figures, curves, time steps, errors."""
+    from unicornn.lab.report import report as write
+
+    console.print(f"wrote {write(runs, out, curves=curves)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def diagnose(run: RunFolder, data: DataFolder = None) -> None:
+    """What a trained network is like inside: gradients over time, time steps, chaos, reversal."""
+    from unicornn.lab.diagnose import diagnose as look
+
+    table = Table("quantity", "value")
+    for name, value in look(run, source=_source(data)).items():
+        if isinstance(value, list):
+            text = ", ".join(
+                f"{v['smallest']:.3g} to {v['largest']:.3g}" if isinstance(v, dict) else f"{v:.3g}" for v in value
+            )
+        else:
+            text = f"{value:.3g}" if isinstance(value, float) else str(value)
+        table.add_row(name, text)
+    console.print(table)
+    console.print(f"wrote {run / 'diagnosis.json'} and diagnosis.png", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def bench(
+    models: Annotated[list[str] | None, typer.Argument(help="Baselines by name; all if none is named.")] = None,
+    lengths: Annotated[list[int], typer.Option("--length", help="N, may be repeated.")] = [1000, 2000],  # noqa: B006
+    batch_size: Annotated[int, typer.Option(help="b.")] = 128,
+    hidden_size: Annotated[int, typer.Option(help="m, and d.")] = 128,
+    seconds: Annotated[float, typer.Option(help="At most, for one model and length.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder of bench.json and the chart.")] = Path("runs/bench"),
+) -> None:
+    """The paper's speed figure on this machine: a training step's time and memory, beside the baselines'."""
+    from unicornn.lab.bench import bench as measure
+
+    measure(
+        models, lengths=lengths, batch_size=batch_size, d=hidden_size, hidden_size=hidden_size, seconds=seconds,
+        out=out, console=console,
+    )  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)([smh]?)", text)
+    if not match or not float(match[1]):
+        raise ValueError(f"budget: expected a time such as 90s, 30m or 1.5h, got {text!r}")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def _folder(task: str, model: str, variant: str | None, seed: int, settings: list[str]) -> Path:
+    """runs/task/model-variant-settings-seed: found again by the same command with --resume."""
+    parts = [model, *([variant] if variant else []), *sorted(settings), f"seed{seed}"]
+    return Path("runs") / task / re.sub(r"[^\w.=,+-]", "_", "-".join(parts))

@@ -1,0 +1,83 @@
+"""The file formats of the data sets: idx (MNIST), CIFAR's binary, .ts (the UEA and TSR archives)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from unicornn.lab.data._archives import opened
+from unicornn.lab.data._files import CorruptData
+
+
+def read_idx(path: Path, dimensions: int) -> np.ndarray:
+    """The unsigned bytes in an idx file, gzipped or not.
+
+    Args:
+        path: the file.
+        dimensions: how many it should have: 3 for images (n, rows, columns), 1 for labels (n,).
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from unicornn.lab.data._formats import read_idx
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "labels"
+        ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]))
+        ...     read_idx(path, 1)
+        array([7, 8, 9], dtype=uint8)
+    """
+    with opened(path) as file:
+        content = file.read()
+    magic, header = bytes([0, 0, 8, dimensions]), 4 + 4 * dimensions
+    if content[:4] != magic:
+        raise CorruptData(
+            f"{path}: expected an idx file of unsigned bytes in {dimensions} dimensions, which begins with "
+            f"{magic.hex(' ')}; it begins with {content[:4].hex(' ') or 'nothing'}"
+        )
+    shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, header, 4))
+    if len(content) != header + math.prod(shape):
+        raise CorruptData(
+            f"{path}: expected {header} bytes of header and the {math.prod(shape)} that its sizes {shape} say, "
+            f"got {len(content)} in all"
+        )
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def read_cifar10(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 3, 32, 32) and labels (n,) from one of CIFAR-10's binary files, whose name is for the errors.
+
+    Example:
+        >>> from unicornn.lab.data._formats import read_cifar10
+        >>> images, labels = read_cifar10(bytes([7]) + bytes(3072), "data_batch_1.bin")
+        >>> images.shape, labels
+        ((1, 3, 32, 32), array([7], dtype=uint8))
+    """
+    record = 1 + 3 * 32 * 32
+    if not content or len(content) % record:
+        raise CorruptData(f"{name}: expected a multiple of {record} bytes (label and pixels), got {len(content)}")
+    records = np.frombuffer(content, np.uint8).reshape(-1, record)
+    labels = records[:, 0]
+    if labels.max() > 9:
+        raise CorruptData(f"{name}: expected labels from 0 to 9, got {labels.max()}")
+    return records[:, 1:].reshape(-1, 3, 32, 32), labels
+
+
+def read_ts(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Series (n, N, d) in float32, and their classes (text) or numbers (n,), from a .ts file, with aeon.
+
+    Series of different lengths, or with missing values, are not accepted.
+    """
+    try:
+        from aeon.datasets import load_from_ts_file
+    except ImportError as error:
+        raise ImportError(f"{path}: reading .ts files needs aeon: pip install 'unicornn[ts]'") from error
+    try:
+        series, target = load_from_ts_file(str(path))
+        u = np.asarray(series, np.float32).transpose(0, 2, 1)
+    except (OSError, ValueError, LookupError, UnicodeDecodeError) as error:
+        raise CorruptData(f"{path}: expected a .ts file with series of equal length: {error}") from error
+    if not len(u) or not np.isfinite(u).all():
+        raise CorruptData(f"{path}: expected series without missing values, got {len(u)} of which some have them")
+    return u, np.asarray(target)

@@ -1,0 +1,54 @@
+"""One HTML page from run folders: the figures beside the published ones, learning curves, what the network learnt.
+
+Needs matplotlib, pandas and safetensors: ``pip install 'unicornn[train]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from unicornn.lab._run_folder import written_whole
+from unicornn.lab.report._folders import find_runs as find_runs
+from unicornn.lab.report._folders import find_studies as find_studies
+from unicornn.lab.report._groups import group_runs
+from unicornn.lab.report._page import make_page
+
+
+def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | None = None) -> Path:
+    """Writes one self-contained page about some runs: no script, no request, readable offline and on a phone.
+
+    Args:
+        runs: run folders, or folders that contain run folders, or those of searches.
+        out: the page to be written, whole or not at all.
+        curves: a folder with the authors' learning curves, drawn beside ours: TASK.csv, or TASK_VARIANT.csv for a
+            variant, with the columns ``epoch`` and ``valid_...`` (percent if its name ends in ``_percent``).
+
+    Returns: the path of the page.
+
+    Raises ``NotARun`` for a folder that has no runs, and for a run that cannot be read.
+
+    Example:
+        >>> import json, tempfile
+        >>> from pathlib import Path
+        >>> from unicornn.lab.report import report
+        >>> config = {"task": "mine", "model": "unicornn", "seed": 1, "metric": "RMSE", "more_is_better": False}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "config.json").write_text(json.dumps(config))
+        ...     page = report([folder], Path(folder, "report.html"))
+        >>> page.name
+        'report.html'
+    """
+    out = Path(out)
+    if out.is_dir():
+        raise ValueError(f"out: expected the path of a file to write, got the folder {out}")
+    if curves is not None and not Path(curves).is_dir():
+        raise ValueError(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
+    found, studies = find_runs(runs), find_studies(runs)
+    text = make_page(group_runs(found), None if curves is None else Path(curves), studies)
+    with written_whole(out) as file:
+        file.write(text.encode("utf-8"))
+    return out
+
+
+__all__ = ["find_runs", "find_studies", "report"]

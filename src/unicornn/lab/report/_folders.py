@@ -1,0 +1,115 @@
+"""Runs found in folders, and what a report needs of their files."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from unicornn import functional
+from unicornn._layer import UnICORNN
+from unicornn.lab._run_folder import NotARun, Run
+from unicornn.lab._study import Study, read_study
+
+NEEDED = {"task": str, "model": str, "seed": int, "metric": str, "more_is_better": bool}  # of config.json
+MAPPINGS = ("training", "model_options", "task_options")
+
+
+def _check(run: Run) -> Run:
+    """The run, if all its files can be read and have what a report needs."""
+
+    def wrong(file: str, why: str) -> NotARun:
+        return NotARun(f"run: expected a folder made by `unicornn train`, but {file} in {run.path} {why}")
+
+    for file in ("config.json", "environment.json", "result.json"):
+        if file == "config.json" or (run.path / file).is_file():
+            getattr(run, file.removesuffix(".json"))
+    for key, kind in NEEDED.items():
+        if not isinstance(run.config.get(key), kind):
+            raise wrong("config.json", f"has {key!r} = {run.config.get(key)!r}, not a {kind.__name__}")
+    for key in MAPPINGS:
+        if not isinstance(run.config.get(key, {}), dict):
+            raise wrong("config.json", f"has {key!r} = {run.config[key]!r}, not an object")
+    for column in ("epoch", "seconds", "valid"):
+        if column not in run.metrics or (len(run.metrics) and not pd.api.types.is_numeric_dtype(run.metrics[column])):
+            raise wrong("metrics.csv", f"has no column of numbers {column!r}")
+    if run.finished:
+        for key in ("valid", "test", "seconds", "epochs"):
+            if key == "test" and key not in run.result:  # a trial of a search
+                continue
+            if not isinstance(run.result.get(key), (int, float)):
+                raise wrong("result.json", f"has {key!r} = {run.result.get(key)!r}, not a number")
+    if run.predictions is not None:
+        target, prediction = run.predictions["target"], run.predictions["prediction"]
+        if target.shape != prediction.shape or not all(a.dtype.kind in "iuf" for a in (target, prediction)):
+            raise wrong("predictions.npz", "does not have as many predictions as targets, all numbers")
+    return run
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[Run]:
+    """The runs in these folders: each is a run's, or contains run folders at any depth, known by their config.json.
+
+    The trials of a search are left out: ``find_studies`` finds it.
+
+    Raises ``NotARun`` for a folder that has none, and for a run that cannot be read.
+
+    Example:
+        >>> from unicornn.lab.report import find_runs
+        >>> find_runs(["nowhere"])
+        Traceback (most recent call last):
+        ...
+        unicornn.lab._run_folder.NotARun: run: expected a run folder, or a folder that contains some, got nowhere
+    """
+    if isinstance(paths, (str, Path)):
+        raise TypeError(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")
+    found: dict[Path, Run] = {}
+    for path in map(Path, paths):
+        folders = [path] if (path / "config.json").is_file() else _runs_below(path)
+        if not folders and not _studies_below(path):
+            raise NotARun(f"run: expected a run folder, or a folder that contains some, got {path}")
+        for folder in folders:
+            found.setdefault(folder.resolve(), Run(folder))
+    if not len(paths):
+        raise ValueError("runs: expected at least one folder, got none")
+    return [_check(run) for run in found.values()]
+
+
+def find_studies(paths: Sequence[str | Path]) -> dict[Path, Study]:
+    """The searches in these folders, at any depth, by the folder of each: known by their study.json.
+
+    Example:
+        >>> from unicornn.lab.report import find_studies
+        >>> find_studies(["nowhere"])
+        {}
+    """
+    found = {folder.resolve(): folder for path in map(Path, paths) for folder in _studies_below(path)}
+    return {folder: read_study(folder / "study.json") for folder in found.values()}
+
+
+def _studies_below(path: Path) -> list[Path]:
+    return sorted(p.parent for p in path.rglob("study.json"))
+
+
+def _runs_below(path: Path) -> list[Path]:
+    folders = sorted(p.parent for p in path.rglob("config.json"))
+    return [f for f in folders if not (f.parent.name == "trials" and (f.parent.parent / "study.json").is_file())]
+
+
+def run_time_steps(run: Run) -> Tensor | None:
+    """Effective time steps (L, m) of the best weights; None if there are none yet."""
+    path = run.path / "best.safetensors"
+    if not path.is_file():
+        return None
+    default = inspect.signature(UnICORNN).parameters["dt"].default
+    try:
+        with safe_open(path, "pt") as weights:
+            names = [name for name in weights.keys() if re.fullmatch(r"rnn\.c\.\d+", name)]  # noqa: SIM118
+            c = [weights.get_tensor(name) for name in sorted(names, key=lambda name: int(name[6:]))]
+        return functional.time_steps(c, run.config.get("model_options", {}).get("dt", default)) if c else None
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
+        raise NotARun(f"run: cannot read the time steps of {path}: {error}") from None

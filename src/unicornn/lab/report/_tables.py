@@ -1,0 +1,115 @@
+"""The tables of the page as HTML. Whatever comes from a file is escaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from unicornn.lab import _text as words
+from unicornn.lab._run_folder import Run
+from unicornn.lab.report._groups import Entry, Group, flat
+from unicornn.lab.tasks import Quoted
+
+
+def title(group: Group) -> str:
+    """The experiment's title, or its task's name."""
+    return str(group.config.get("title") or group.config["task"])
+
+
+def choices(group: Group) -> str:
+    """The experiment in short: task, variant, options."""
+    config = group.config
+    variant = [f"variant {config['variant']}"] if config.get("variant") else []
+    options = [f"{name} = {words.setting(value)}" for name, value in config.get("task_options", {}).items()]
+    return ", ".join([config["task"], *variant, *options])
+
+
+def table(label: str, head: list[str], rows: list[str]) -> str:
+    """A table in a box that scrolls by itself where it is too wide; it can be reached by the keyboard."""
+    columns = "".join(f'<th scope="col">{name}</th>' for name in head)
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">\n<table>\n'
+        f"<thead><tr>{columns}</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>\n</div>"
+    )
+
+
+def row(head: str, cells: list[str], kind: str = "") -> str:
+    return f'<tr{kind}><th scope="row">{head}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+
+def _small(text: str) -> str:
+    """A second line in a cell."""
+    return f'<span class="small">{escape(text)}</span>'
+
+
+def overview(groups: list[Group]) -> str:
+    """For each group, the best of ours beside the best published, if the options are the task's."""
+    rows = []
+    for i, group in enumerate(groups):
+        metric, sign = group.config["metric"], 1 if group.config["more_is_better"] else -1
+        done = [entry for entry in group.entries if math.isfinite(entry.test.mean)]
+        ours = max(done, key=lambda entry: sign * entry.test.mean, default=None)
+        comparable = () if group.departures else group.published
+        theirs = max(comparable, key=lambda quoted: sign * quoted.value, default=None)
+        cells = [escape(metric), words.NONE, words.NONE]
+        if ours is not None:
+            cells[1] = f"<strong>{words.figure(metric, *ours.test[:2])}</strong>{_small(ours.label)}"
+        if theirs is not None:
+            cells[2] = words.figure(metric, theirs.value, theirs.deviation) + _small(theirs.model)
+        link = f'<a href="#group-{i}">{escape(title(group))}</a>{_small(choices(group))}'
+        rows.append(row(link, cells))
+    head = ["Task", "Metric", "Our best", "Best published"]
+    return f"<section>\n<h2>Overview</h2>\n{table('Overview', head, rows)}\n</section>"
+
+
+def results(group: Group) -> str:
+    """Our figures, and below them the published ones."""
+    metric = group.config["metric"]
+    head = ["Model", f"Test {escape(metric)}", "Best seed", "Validation", "Seeds", "Epochs", "Time per run"]
+    rows = [_ours(entry, metric) for entry in group.entries]
+    rows += [_published(quoted, metric) for quoted in group.published]
+    return table(f"Figures of {title(group)}", [*head, "Units", "Parameters"], rows)
+
+
+def _ours(entry: Entry, metric: str) -> str:
+    seeds = [str(run.config["seed"]) + ("" if run.finished else "*") for run in entry.runs]
+    done, missing = entry.finished, len(entry.unfinished)
+    some = done or entry.runs
+    epochs = [int(run.result["epochs"]) if run.finished else len(run.metrics) for run in some]
+    times = [_seconds(run) for run in some]
+    budget = any(run.result.get("stopped") == "budget" for run in done)
+    badge = f' <span class="badge open">{f"{missing} " if done else ""}unfinished</span>' if missing else ""
+    sizes = [n for run in entry.runs if isinstance(n := run.config.get("parameters"), int)]
+    cells = [
+        f"<strong>{words.figure(metric, *entry.test[:2])}</strong>",
+        words.figure(metric, entry.test.best),
+        words.figure(metric, *entry.valid[:2]),
+        escape(", ".join(seeds)),
+        words.several(epochs) + (" (budget)" if budget else ""),
+        words.duration(sum(times) / len(times)),
+        escape(str(entry.runs[0].config.get("model_options", {}).get("hidden_size", words.NONE))),
+        f"{sizes[0]:,}" if sizes else words.NONE,
+    ]
+    return row(escape(entry.label) + badge, cells)
+
+
+def _seconds(run: Run) -> float:
+    """The time of training, so far if it is unfinished."""
+    if run.finished:
+        return float(run.result["seconds"])
+    return float(run.metrics["seconds"].max()) if len(run.metrics) else math.nan
+
+
+def _published(quoted: Quoted, metric: str) -> str:
+    source = _small(quoted.source) if quoted.source else ""
+    cells = [words.figure(metric, quoted.value, quoted.deviation), *[words.NONE] * 5]
+    cells += [f"{n:,}" if n is not None else words.NONE for n in (quoted.units, quoted.parameters)]
+    return row(f'{escape(quoted.model)} <span class="badge">published</span>{source}', cells, ' class="published"')
+
+
+def settings(caption: str, values: Mapping[str, Any]) -> str:
+    """Names and values of one JSON file."""
+    rows = [row(escape(key), [escape(words.setting(value))]) for key, value in flat(values).items()]
+    return f"<table><caption>{caption}</caption><tbody>\n" + "\n".join(rows) + "\n</tbody></table>"

@@ -1,0 +1,77 @@
+"""A search as it is seen: a line per trial, and on a terminal a bar below with the best so far."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Any
+
+import lightning.pytorch as pl
+import optuna
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from unicornn.lab._study import Study, Trial
+from unicornn.lab._text import duration, figure
+
+
+class Shown:
+    """Where progress is shown; nowhere if there is no console."""
+
+    def __init__(self, console: Console | None, metric: str, trials: int) -> None:
+        self.console, self.metric = console, metric
+        self.bar = Progress(
+            BarColumn(20), TextColumn("[bold]{task.completed}/{task.total}[/] {task.fields[best]} {task.description}"),
+            console=console, transient=True,
+        )  # fmt: skip
+        self.task = self.bar.add_task("", total=trials, best="")
+
+    def __enter__(self) -> Shown:
+        if self.console is not None and self.console.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.bar.live.is_started:
+            self.bar.stop()
+
+    def say(self, text: str) -> None:
+        if self.console is not None:
+            self.console.print(text, highlight=False, soft_wrap=True)
+
+    def now(self, text: str) -> None:
+        """What is going on."""
+        self.bar.update(self.task, description=text)
+
+    def so_far(self, study: Study) -> None:
+        self.bar.update(self.task, completed=len(study.trials), best=self._best(study))
+
+    def over(self, study: Study, trial: Trial) -> None:
+        """A trial of this process has ended."""
+        drawn = ", ".join(f"{name} {value:g}" for name, value in trial.parameters.items())
+        outcome = f"validation {self.metric} {figure(self.metric, trial.value)}"
+        if trial.state != "complete":
+            outcome = trial.state + (f" at {figure(self.metric, trial.value)}" if trial.value is not None else "")
+        count = f"{len(study.trials)}/{study.asked}"
+        parts = [f"trial {trial.number}", outcome, self._best(study), drawn, duration(trial.seconds), count]
+        self.say(" · ".join(part for part in parts if part))
+        self.so_far(study)
+
+    def _best(self, study: Study) -> str:
+        best = study.best
+        return "" if best is None else f"best {figure(self.metric, best.value)} (trial {best.number})"
+
+
+class Watch(pl.Callback):
+    """Reports each epoch's validation figure, and stops a trial that the pruner has given up."""
+
+    def __init__(self, trial: optuna.Trial, shown: Shown) -> None:
+        self.trial, self.shown = trial, shown
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: Any) -> None:
+        epoch, valid = int(module.history[-1]["epoch"]), float(module.history[-1]["valid"])
+        self.shown.now(f"trial {self.trial.number}, epoch {epoch} of {module.config.training.epochs}")
+        if math.isfinite(valid):
+            self.trial.report(valid, epoch)
+        if epoch < module.config.training.epochs and self.trial.should_prune():
+            raise optuna.TrialPruned

@@ -1,0 +1,13 @@
+"""The paper's experiments, one file each, found by name; a file of one's own is found by its path."""
+
+from __future__ import annotations
+
+from unicornn.lab.tasks._base import Batch as Batch
+from unicornn.lab.tasks._base import Part as Part
+from unicornn.lab.tasks._base import Quoted as Quoted
+from unicornn.lab.tasks._base import Sequences as Sequences
+from unicornn.lab.tasks._base import Splits as Splits
+from unicornn.lab.tasks._base import Task as Task
+from unicornn.lab.tasks._base import Training as Training
+from unicornn.lab.tasks._registry import find as find
+from unicornn.lab.tasks._registry import names as names

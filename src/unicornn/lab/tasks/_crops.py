@@ -1,0 +1,66 @@
+"""Few and long recordings made more: random crops and mirror images in training, votes over crops afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unicornn.lab.tasks._base import Batch, Part
+
+LENGTHS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # of crops, relative to the longest recording
+
+
+@dataclass(frozen=True)
+class Crops:
+    """The recordings of another Part in pieces.
+
+    In training each recording is a random crop, or its mirror image (-u); all crops of an epoch have one length.
+    Afterwards (draw -1) it is seen in equal pieces of the longest of these lengths, each also mirrored, and the
+    network's outputs for them are averaged.
+
+    Args:
+        part: the recordings.
+        shares: the lengths of crops, relative to the longest recording.
+        seed: of the crops.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.lab.tasks import Sequences
+        >>> from unicornn.lab.tasks._crops import Crops
+        >>> part = Crops(Sequences(torch.zeros(10, 100, 3), torch.arange(10)), shares=(0.25,), seed=0)
+        >>> part.batch(torch.tensor([0, 4]), draw=-1).u.shape  # two recordings, four pieces, mirrored or not
+        torch.Size([25, 16, 3])
+    """
+
+    part: Part
+    shares: tuple[float, ...]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def batch(self, indices: Tensor, draw: int) -> Batch:
+        u, target, lengths = self.part.batch(indices, draw)
+        N, b = u.shape[:2]
+        lengths = torch.full((b,), N) if lengths is None else lengths
+        if draw < 0:
+            k = round(1 / max(self.shares))
+            size = (lengths // k).repeat_interleave(k)
+            pieces = _cut(u.repeat_interleave(k, 1), torch.arange(k).repeat(b) * size, size)
+            return Batch(torch.stack([pieces, -pieces], 2).flatten(1, 2), target, size.repeat_interleave(2))
+        longest = int(N * np.random.default_rng((self.seed, draw)).choice(self.shares))
+        size, begin, sign = lengths.clamp(max=longest), torch.zeros_like(lengths), torch.ones(b)
+        for i, index in enumerate(indices.tolist()):
+            random = np.random.default_rng((self.seed, draw, index))
+            begin[i] = int(random.integers(int(lengths[i] - size[i]) + 1))
+            sign[i] = float(random.choice((-1, 1)))
+        return Batch(_cut(u, begin, size) * sign[:, None], target, size)
+
+
+def _cut(u: Tensor, begin: Tensor, size: Tensor) -> Tensor:
+    """Of each sequence of u (N, b, d) its steps from begin (b,) on; the longest size (b,) is the new N."""
+    steps = torch.arange(int(size.max()))[:, None] + begin
+    return u[steps.clamp(max=len(u) - 1), torch.arange(u.shape[1])]

@@ -1,0 +1,223 @@
+"""Respiratory and heart rate from 32 s of PPG and ECG: PhysioNet's BIDMC recordings, cut as the TSR archive's.
+
+Each of the 53 recordings of 8 minutes at 125 Hz is cut into windows of 4000 samples every 3 s. The target is the mean
+of the monitor's figures, one per second, in the window. Seconds without a figure, or with a rate of 0 (recording 13 has
+minutes of them: no breath was seen, not none taken), are left out of the mean, and windows without a single figure out
+of the task: 79 of 7,950 for the respiratory rate, none for the heart rate. Windows with a gap in their signals are left
+out too; in version 1.0.0 there is none. With the zeros the rate would have a standard deviation of 3.4, without them of
+2.9, which is about where the authors' own learning curve begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unicornn.lab.data._archives import members
+from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.lab.data._formats import read_ts
+from unicornn.lab.data._splits import by_group, fifteen_percent
+from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
+from unicornn.lab.tasks._parts import Moments, splits
+
+HZ, SECONDS, EVERY = 125, 32, 3
+N = HZ * SECONDS
+RECORDINGS = range(1, 54)
+SIGNALS, NUMERICS = ("PLETH", "II"), ("RESP", "HR")
+
+# Some patients were recorded more than once, says the MIMIC II matched ID in the *_Fix.txt: recording to the first one.
+SAME_PATIENT = {7: 6, 8: 6, 9: 6, 21: 20, 22: 20, 23: 20, 39: 38}
+
+ARCHIVES = ("bidmc/bidmc_csv.tar.xz", "bidmc/bidmc_csv.tar.gz", "bidmc/bidmc-ppg-and-respiration-dataset-1.0.0.zip")
+FILES = [
+    File(
+        f"bidmc/bidmc_csv/{name}",
+        url=f"https://physionet.org/files/bidmc/1.0.0/bidmc_csv/{name}",
+        hash=f"sha256:{sha256}",
+        also=ARCHIVES,
+    )
+    for sha256, name in (
+        line.split()
+        for line in resources.files("unicornn.lab.tasks").joinpath("bidmc_sha256.txt").read_text().splitlines()
+    )
+]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A Part whose sequences are cut out of long recordings, overlapping or not, when they are asked for.
+
+    Args:
+        signals: (steps of all recordings, d).
+        begin: (n,), each window's first step.
+        target: (n,).
+        mean, deviation: (d,), by which the signals are standardised.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> from unicornn.lab.tasks.bidmc import Windows
+        >>> signals, begin = np.zeros((60_000, 2), np.float32), np.arange(0, 50_000, 375)
+        >>> part = Windows(signals, begin, torch.zeros(len(begin)), torch.zeros(2), torch.ones(2))
+        >>> part.batch(torch.tensor([0, 1]), draw=0).u.shape
+        torch.Size([4000, 2, 2])
+    """
+
+    signals: np.ndarray
+    begin: np.ndarray
+    target: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def batch(self, indices: Tensor, draw: int) -> Batch:
+        steps = self.begin[indices.numpy()] + np.arange(N)[:, None]
+        return Batch((torch.from_numpy(self.signals[steps]) - self.mean) / self.deviation, self.target[indices])
+
+
+def _columns(content: bytes, name: str, wanted: Sequence[str]) -> np.ndarray:
+    """Columns of a CSV file by their names, (rows, len(wanted)) in float32."""
+    head, *rows = content.decode("latin-1").splitlines()
+    columns = [column.strip() for column in head.split(",")]
+    if missing := [column for column in wanted if column not in columns]:
+        raise CorruptData(f"{name}: expected columns {', '.join(wanted)}; {', '.join(missing)} is not in {columns}")
+    try:
+        return np.loadtxt(rows, np.float32, delimiter=",", usecols=[columns.index(w) for w in wanted], ndmin=2)
+    except ValueError as error:
+        raise CorruptData(f"{name}: expected numbers: {error}") from error
+
+
+def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """All recordings one after another, and their windows: first step, recording, targets, moments."""
+    tables: dict[tuple[int, str], np.ndarray] = {}
+    for path in paths:
+        single = [(path.name, path.read_bytes())] if path.suffix == ".csv" else None
+        for name, content in single or members(path, "bidmc_*_Signals.csv", "bidmc_*_Numerics.csv"):
+            found = re.search(r"bidmc_(\d\d)_(Signals|Numerics)\.csv$", name)
+            if found and content:
+                wanted = SIGNALS if found[2] == "Signals" else NUMERICS
+                tables[int(found[1]), found[2]] = _columns(content, f"{path}: {name}", wanted)
+    names = [(number, kind) for number in RECORDINGS for kind in ("Signals", "Numerics")]
+    if missing := [f"bidmc_{number:02}_{kind}.csv" for number, kind in names if (number, kind) not in tables]:
+        raise CorruptData(f"{paths[0]}: {len(missing)} files are missing or empty, the first is {missing[0]}")
+
+    begin, recording, targets, offset = [], [], [], 0
+    for number in RECORDINGS:
+        signals, numerics = tables[number, "Signals"], tables[number, "Numerics"]
+        for second in range(0, min((len(signals) - N) // HZ, len(numerics) - SECONDS) + 1, EVERY):
+            window, figures = signals[second * HZ :][:N], numerics[second : second + SECONDS]
+            if np.isfinite(window).all():
+                begin.append(offset + second * HZ)
+                recording.append(number)
+                known = np.isfinite(figures) & (figures > 0)
+                total = np.where(known, figures, 0).sum(axis=0, dtype=np.float64)
+                targets.append(np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan))
+        offset += len(signals)
+    if not begin:
+        raise CorruptData(f"{paths[0]}: expected recordings of at least {SECONDS} s, found none")
+    everything = np.concatenate([tables[number, "Signals"] for number in RECORDINGS])
+    first, second_moment = Moments.of([everything[b : b + N] for b in begin])
+    return {
+        "signals": everything,
+        "begin": np.array(begin),
+        "recording": np.array(recording),
+        "first": first,
+        "second": second_moment,
+        **dict(zip(NUMERICS, np.stack(targets, axis=1).astype(np.float32), strict=True)),
+    }
+
+
+def _parse_ts(paths: Sequence[Path], name: str) -> dict[str, np.ndarray]:
+    """The same from the TSR archive, where the windows are already cut."""
+    series, targets = zip(*map(read_ts, paths), strict=True)
+    u = np.concatenate(series)
+    if u.shape[1:] != (N, 2):
+        raise CorruptData(f"{paths[0]}: expected series of {N} steps in 2 channels, got {u.shape[1:]}")
+    first, second = Moments.of(u)
+    begin, target = N * np.arange(len(u)), np.concatenate(targets).astype(np.float32)
+    return {"signals": u.reshape(-1, 2), "begin": begin, "first": first, "second": second, name: target}
+
+
+def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    """``name``: "RESP" or "HR"."""
+    if options["source"] == "csv":
+        paths = list(dict.fromkeys(source.find(*FILES)))
+        arrays = source.cached("bidmc", paths, f"{SECONDS} s every {EVERY} s, 0 is no figure", lambda: _parse(paths))
+    elif options["split"] != "random":
+        raise ValueError("split: expected 'random' with source=ts, whose windows do not say whose they are")
+    else:
+        short = {"RESP": "RR", "HR": "HR"}[name]
+        about = f"BIDMC32{short} of the TSR archive of time series regression, http://tseregression.org"
+        paths = source.find(*(File(f"tsr/BIDMC32{short}_{part}.ts", about=about) for part in ("TRAIN", "TEST")))
+        arrays = source.cached(f"bidmc-{short.lower()}-ts", paths, "", lambda: _parse_ts(paths, name))
+    known = np.flatnonzero(np.isfinite(arrays[name]))
+    if options["split"] == "random":
+        rows = fifteen_percent(len(known), options["split_seed"])
+    else:
+        whose = arrays["recording"][known]
+        if options["split"] == "patient":
+            whose = np.array([SAME_PATIENT.get(number, number) for number in whose.tolist()])
+        rows = by_group(whose, options["split_seed"])
+    rows = [known[part] for part in rows]
+    statistics = Moments(arrays["first"], arrays["second"]).over(rows[0])
+    target = torch.from_numpy(np.array(arrays[name]))
+    return splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
+
+
+def _task(
+    name: str,
+    title: str,
+    numeric: str,
+    windows: int,
+    lr: float,
+    dt: float,
+    alpha: float,
+    paper: dict[str, tuple[float, float]],
+) -> Task:
+    return Task(
+        name=name,
+        title=title,
+        kind="regress",
+        load=partial(load, numeric),
+        d=2,
+        outputs=1,
+        size=f"{windows:,} windows, N = 4000, d = 2",
+        models={"unicornn": {"hidden_size": 128, "num_layers": 3, "dt": dt, "alpha": alpha, "dropout": 0.1}},
+        training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
+        options={"split": ("random", "recording", "patient"), "source": ("csv", "ts"), "split_seed": (0,)},
+        paper=[Quoted(model, *figure, source="tab:medical") for model, figure in paper.items()],
+        files=FILES,
+        protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, as the TSR archive's 7,949; {windows:,} "
+        "have a figure to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "
+        "so almost all of a test window has been seen in training. split=recording keeps a recording in one part, "
+        "split=patient all recordings of a patient (46 patients; some were recorded more than once). Targets in their "
+        "own units; RMSE over all windows. Channels standardised by the training set.",
+    )
+
+
+TASKS = [
+    _task(
+        "bidmc-rr", "Respiratory rate from PPG and ECG", "RESP", windows=7871, lr=3.98e-3, dt=1.1e-2, alpha=9.0,
+        paper={
+            "sign.-NCDE": (1.51, 0.08), "LSTM": (2.28, 0.25), "expRNN": (1.57, 0.16), "IndRNN (L=3)": (1.47, 0.09),
+            "coRNN": (1.45, 0.23), "UnICORNN (L=3)": (1.06, 0.03),
+        },
+    ),
+    _task(
+        "bidmc-hr", "Heart rate from PPG and ECG", "HR", windows=7950, lr=2.88e-3, dt=4.6e-2, alpha=10.0,
+        paper={
+            "sign.-NCDE": (2.97, 0.45), "LSTM": (10.7, 2.0), "expRNN": (1.87, 0.19), "IndRNN (L=3)": (2.10, 0.2),
+            "coRNN": (1.71, 0.1), "UnICORNN (L=3)": (1.39, 0.09),
+        },
+    ),
+]  # fmt: skip

@@ -1,0 +1,80 @@
+"""The Lorenz 96 system (eq:lorenz), as Appendix D and the paper of coRNN (Rusch, Mishra, ICLR 2021) describe it.
+
+x'_j = (x_{j+1} - x_{j-2}) x_{j-1} - x_j + F in five dimensions, cyclic. Each sequence starts uniformly at random within
+1/2 of the equilibrium (F, ..., F) and is seen at 2000 points 0.01 apart; at each of them the state 25 points later is
+to be predicted. F = 0.9 is not chaotic, F = 8 is. With inputs=deviation, x - (F, ..., F) is seen: sequences begin near
+zero then, not with a jump, from which undamped oscillators go on swinging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from unicornn.lab.data._files import Source
+from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
+
+N, AHEAD, STEP, DIMENSIONS, SEQUENCES = 2000, 25, 0.01, 5, 128
+
+
+def derivative(x: np.ndarray, F: float) -> np.ndarray:
+    """eq:lorenz, x (n, 5)."""
+    return (np.roll(x, -1, 1) - np.roll(x, 2, 1)) * np.roll(x, 1, 1) - x + F
+
+
+def trajectories(F: float, sequences: int, seed: int) -> np.ndarray:
+    """(n, N + 25, 5) in float64, by the classical Runge-Kutta method with the sampling step."""
+    x = F + np.random.default_rng(seed).uniform(-0.5, 0.5, (sequences, DIMENSIONS))
+    path = np.empty((sequences, N + AHEAD, DIMENSIONS))
+    for n in range(N + AHEAD):
+        path[:, n] = x
+        k1 = derivative(x, F)
+        k2 = derivative(x + STEP / 2 * k1, F)
+        k3 = derivative(x + STEP / 2 * k2, F)
+        k4 = derivative(x + STEP * k3, F)
+        x = x + STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return path
+
+
+def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    parts = []
+    for part in range(3):  # the same data for every seed of the training
+        path = torch.from_numpy(trajectories(options["F"], SEQUENCES, part)).float()
+        seen = path[:, :N] - options["F"] if options["inputs"] == "deviation" else path[:, :N]
+        parts.append(Sequences(seen, path[:, AHEAD:]))
+    return Splits.of(parts)
+
+
+TASK = Task(
+    name="lorenz96",
+    title="Lorenz 96: the state 25 steps ahead",
+    kind="forecast",
+    load=load,
+    d=DIMENSIONS,
+    outputs=DIMENSIONS,
+    size="3 × 128 sequences, N = 2000, d = 5",
+    models={
+        "unicornn": {"hidden_size": 90, "num_layers": 2, "dt": (0.8, 0.4), "alpha": 1.0},
+        "lstm": {"hidden_size": 44},
+        "cornn": {"hidden_size": 64, "dt": 0.5, "gamma": 1.0, "epsilon": 1.5},
+    },
+    training=Training(lr=1.5e-2, batch_size=4, epochs=150, schedule="onecycle", clip=1.0),
+    options={"F": (0.9, 8.0), "inputs": ("state", "deviation")},
+    variants={"F=8": {"F": 8.0}},
+    paper=[
+        Quoted(model, value, units=units, parameters=9_000, source="tab:lorenz", only={"F": F})
+        for model, units, values in (
+            ("LSTM", 44, (2.0e-2, 6.8e-2)),
+            ("coRNN", 64, (2.0e-2, 9.8e-2)),
+            ("UnICORNN (L=2)", 90, (2.2e-2, 3.1e-1)),
+        )
+        for F, value in zip((0.9, 8.0), values, strict=True)
+    ],
+    protocol="128 trajectories of 2000 points each for training, validation, test; NRMSE is the "
+    "root mean square of the error over that of the target: the paper does not say, but with this an LSTM's error at "
+    "F = 0.9 is the published one (divided by the deviation, it would be six times as large). The paper gives no "
+    "hyperparameters for this task; these are ours.",
+)

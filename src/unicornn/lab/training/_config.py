@@ -1,0 +1,162 @@
+"""What is trained and how: a task's settings, a variant's, and what the user sets, in this order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from unicornn import models
+from unicornn._checks import choice, did_you_mean
+from unicornn.lab.tasks._base import Task, Training
+
+SCHEDULES = ("step", "onecycle", "cosine", "constant")
+OPTIMIZERS = ("adam", "adamw")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that a run depends on, the data and the versions apart; made by ``resolve``.
+
+    Example:
+        >>> from unicornn.lab import tasks
+        >>> from unicornn.lab.training._config import Config, resolve
+        >>> config = resolve(tasks.find("digits"), seed=3)
+        >>> Config.from_dict(config.as_dict()) == config
+        True
+    """
+
+    task: str
+    model: str
+    seed: int
+    training: Training
+    variant: str | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    task_options: Mapping[str, Any] = field(default_factory=dict)
+    budget: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        """The config in a run's config.json, where there is more besides."""
+        known = {f.name: values[f.name] for f in dataclasses.fields(cls)}
+        return cls(**{**known, "training": Training(**values["training"])})
+
+
+def defaults(task: Task) -> dict[str, Any]:
+    """Of the task's own options."""
+    return {option: values[0] for option, values in task.options.items()}
+
+
+def resolve(
+    task: Task,
+    *,
+    name: str | None = None,
+    model: str = "unicornn",
+    variant: str | None = None,
+    seed: int = 0,
+    budget: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Config:
+    """The settings of a run.
+
+    Args:
+        task: whose settings are the start.
+        name: how the task is found again, if not by its own name.
+        model: "unicornn" or a baseline's name.
+        variant: one of the task's named changes.
+        settings: further changes; values may be strings, as on the command line.
+
+    Example:
+        >>> from unicornn.lab import tasks
+        >>> from unicornn.lab.training import resolve
+        >>> resolve(tasks.find("digits"), settings={"lr": "0.1"}).training.lr
+        0.1
+    """
+    if variant is not None and variant not in task.variants:
+        have = ", ".join(map(repr, task.variants)) or "none"
+        raise ValueError(f"variant: expected one of {task.name}'s ({have}), got {variant!r}")
+    possible = models.layer_options(model)
+    training = dataclasses.asdict(task.training)
+    of_model = dict(task.models.get(model, {}))
+    if model not in task.models:  # no published settings: the sizes and the dropout of UnICORNN's
+        ours = task.models["unicornn"]
+        of_model = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
+    if model == "unicornn":
+        of_model.setdefault("backward", "store")  # faster than "invert", the gradients are the same
+    of_task = defaults(task)
+
+    for changes in (task.variants.get(variant or "", {}), settings or {}):
+        for key, value in changes.items():
+            if key in training:
+                training[key] = _like(key, value, training[key])
+            elif key in task.options:
+                of_task[key] = _option(key, value, task.options[key])
+            elif key in possible:
+                of_model[key] = _like(key, value, of_model.get(key, possible[key]))
+            elif changes is settings:  # a variant may speak of another model's settings
+                raise ValueError(_unknown(key, [*training, *task.options, *possible]))
+    training["schedule"] = choice("schedule", training["schedule"], SCHEDULES)
+    training["optimizer"] = choice("optimizer", training["optimizer"], OPTIMIZERS)
+    for key in ("lr", "batch_size", "epochs", "eval_batch_size"):
+        if training[key] <= 0:
+            raise ValueError(f"{key}: expected a number > 0, got {training[key]}")
+    of_model.setdefault("hidden_size", 128)
+    return Config(name or task.name, model, seed, Training(**training), variant, of_model, of_task, budget)
+
+
+def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE") -> dict[str, str]:
+    """``["lr=0.1", "dt=0.1,0.2"]`` as a dict; the option and the form of its values are for the error.
+
+    Example:
+        >>> parse(["lr=0.1", "dt=0.1,0.2"])
+        {'lr': '0.1', 'dt': '0.1,0.2'}
+    """
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise ValueError(f"{option}: expected {form}, got {pair!r}")
+        settings[name.strip().replace("-", "_")] = value.strip()
+    return settings
+
+
+def _unknown(key: str, names: list[str]) -> str:
+    return f"--set: expected one of {', '.join(sorted(names))}, got {key!r}{did_you_mean(key, names)}"
+
+
+def _option(key: str, value: Any, values: Any) -> Any:
+    value = _like(key, value, values[0])
+    any_number = len(values) == 1 and isinstance(values[0], (int, float))
+    if not any_number and value not in values:
+        raise ValueError(f"{key}: expected one of {', '.join(map(str, values))}, got {value!r}")
+    return value
+
+
+def _like(key: str, value: Any, default: Any) -> Any:
+    """The value as the kind of thing that the default is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}[value.lower()]
+        if isinstance(default, int):
+            return int(value)
+        if isinstance(default, (float, tuple, list)):
+            numbers = [float(v) for v in value.strip("[]()").split(",")]
+            return numbers[0] if len(numbers) == 1 else tuple(numbers)
+    except (ValueError, KeyError):
+        raise ValueError(f"{key}: expected something like {default!r}, got {value!r}") from None
+    return _literal(value) if default is None else value
+
+
+def _literal(value: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    return value

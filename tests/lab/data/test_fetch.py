@@ -1,0 +1,97 @@
+"""Downloads, from a server in this process: verified, whole or not at all, never twice."""
+
+import dataclasses
+import functools
+import hashlib
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.lab.tasks import small
+from unicornn.lab import cli, tasks
+from unicornn.lab.data import CorruptData, File, MissingData, Source
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, *_):
+        self.asked.append(self.path)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A folder, and the address at which its files are served."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    Quiet.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{http.server_address[1]}"
+        http.shutdown()
+
+
+def sha256(path):
+    return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_fetched_verified_and_kept(server, tmp_path):
+    folder, address = server
+    (folder / "a.bin").write_bytes(b"data")
+    source = Source(tmp_path / "data", tmp_path / "cache")
+    file = File("some/a.bin", url=f"{address}/a.bin", hash=sha256(folder / "a.bin"))
+    for _ in range(2):
+        assert source.fetch(file).read_bytes() == b"data"
+    assert len(Quiet.asked) == 1
+    assert source.find(file) == [tmp_path / "data/some/a.bin"]
+    assert source.verified(file)
+
+
+def test_what_is_not_as_published_is_not_kept(server, tmp_path):
+    folder, address = server
+    (folder / "a.bin").write_bytes(b"data")
+    source = Source(tmp_path / "data")
+    file = File("a.bin", url=f"{address}/a.bin", hash="md5:" + "0" * 32)
+    with pytest.raises(CorruptData, match=r"a\.bin: what came is not what was expected, nothing was kept"):
+        source.fetch(file)
+    assert not source.has(file)
+    assert not [p for p in (tmp_path / "data").rglob("*") if p.is_file()]
+
+
+def test_without_a_network_the_message_says_what_to_put_where(tmp_path):
+    file = File("mnist/a.gz", url="http://127.0.0.1:9/a.gz", hash="md5:" + "0" * 32)
+    with pytest.raises(MissingData) as error:
+        Source(tmp_path / "data").fetch(file)
+    for part in ("mnist/a.gz", str(tmp_path / "data"), "http://127.0.0.1:9/a.gz", "--data", "UNICORNN_DATA"):
+        assert part in str(error.value)
+
+
+def test_what_cannot_be_fetched_is_described(tmp_path):
+    with pytest.raises(MissingData, match="ask the archive"):
+        Source(tmp_path).fetch(File("a.ts", about="ask the archive"))
+    with pytest.raises(ValueError, match="hash: expected"):
+        File("a", url="http://nowhere")
+
+
+def test_the_command_fetches_and_reads(server, tmp_path, monkeypatch):
+    folder, address = server
+    (tmp_path / "made").mkdir()
+    small.mnist(tmp_path / "made")
+    for path in (tmp_path / "made/mnist").iterdir():
+        path.rename(folder / path.name)
+    task = tasks.find("psmnist")
+    files = []
+    for file in task.files:
+        name = file.path.split("/")[-1]
+        files.append(dataclasses.replace(file, url=f"{address}/{name}", hash=sha256(folder / name)))
+    monkeypatch.setattr("unicornn.lab.tasks.psmnist.FILES", files)
+    task = dataclasses.replace(task, files=files)
+    monkeypatch.setattr(tasks.registry, "_built_in", lambda: {"psmnist": task})
+    monkeypatch.setenv("UNICORNN_CACHE", str(tmp_path / "cache"))
+    outcome = CliRunner().invoke(cli.app, ["data", "psmnist", "--data", str(tmp_path / "data")])
+    assert outcome.exit_code == 0, outcome.exception
+    assert "verified" in outcome.output
+    assert "train 57, valid 3, test 10 sequences" in outcome.output

@@ -1,0 +1,28 @@
+"""Fixtures of the report's tests."""
+
+import pytest
+
+from tests.lab.report.fake import replace_tasks, write_many
+from unicornn.lab.report import _page as page
+from unicornn.lab.report import report
+
+
+@pytest.fixture
+def known_tasks(monkeypatch):
+    replace_tasks(monkeypatch)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Drawing is what takes the time."""
+    monkeypatch.setattr(page, "_figures", lambda *_: iter(()))
+
+
+@pytest.fixture(scope="session")
+def everything(tmp_path_factory):
+    """A page about runs of every kind."""
+    root = tmp_path_factory.mktemp("everything")
+    with pytest.MonkeyPatch.context() as patch:
+        replace_tasks(patch)
+        write_many(root / "runs")
+        return report([root / "runs"], root / "report.html")

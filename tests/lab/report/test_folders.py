@@ -1,0 +1,80 @@
+"""Runs are found, each once, and what is broken is named."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.lab.report.fake import write_run
+from unicornn import functional
+from unicornn.lab._run_folder import NotARun
+from unicornn.lab.report import find_runs, report
+from unicornn.lab.report._folders import run_time_steps
+
+
+def test_folders_of_runs_are_searched_and_no_run_counts_twice(tmp_path):
+    for name in ("a/1", "a/2", "b"):
+        write_run(tmp_path / name)
+    assert [run.path for run in find_runs([tmp_path])] == [tmp_path / name for name in ("a/1", "a/2", "b")]
+    assert len(find_runs([tmp_path / "a/2", str(tmp_path), tmp_path / "a"])) == 3
+
+
+def test_no_runs():
+    with pytest.raises(TypeError, match="list of folders, got str 'runs'"):
+        find_runs("runs")
+    with pytest.raises(ValueError, match="at least one folder"):
+        find_runs([])
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", "{"),
+        ("config.json", "[1]"),
+        ("config.json", '{"task": "psmnist", "model": "unicornn", "seed": "1"}'),
+        ("result.json", '{"test": 0.9}'),
+        ("result.json", "null"),
+        ("metrics.csv", "epoch,seconds\n1,2\n"),
+        ("metrics.csv", "epoch,seconds,valid\n1,2,high\n"),
+        ("metrics.csv", ""),
+        ("environment.json", "{"),
+        ("best.safetensors", "no tensors"),
+        ("predictions.npz", "no arrays"),
+    ],
+)
+def test_a_broken_run_is_named_and_nothing_is_written(tmp_path, file, content):
+    write_run(tmp_path / "good")
+    write_run(tmp_path / "broken")
+    (tmp_path / "broken" / file).write_text(content)
+    with pytest.raises(NotARun, match="broken"):
+        report([tmp_path], tmp_path / "report.html")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["broken", "good"]
+
+
+def test_predictions_that_do_not_match(tmp_path):
+    run = write_run(tmp_path / "run")
+    np.savez(run.path / "predictions.npz", target=np.zeros(3), prediction=np.zeros(2))
+    with pytest.raises(NotARun, match=r"predictions\.npz"):
+        find_runs([run.path])
+
+
+def test_a_folder_without_runs(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "missing"):
+        with pytest.raises(NotARun, match=name):
+            report([tmp_path / name], tmp_path / "report.html")
+
+
+def test_time_steps_are_those_of_the_weights(tmp_path):
+    run = write_run(tmp_path / "run")
+    c = [torch.linspace(-4 + l, 2, 8) for l in range(3)]
+    assert torch.equal(run_time_steps(run), functional.time_steps(c, [0.1, 0.2, 0.4]))
+    default = write_run(tmp_path / "default", model_options={"hidden_size": 8})
+    assert torch.equal(run_time_steps(default), functional.time_steps(c, 0.1))
+    (run.path / "best.safetensors").unlink()
+    assert run_time_steps(run) is None
+
+
+def test_time_steps_that_do_not_fit_the_weights(tmp_path):
+    run = write_run(tmp_path / "run", model_options={"dt": [0.1, 0.2]})
+    with pytest.raises(NotARun, match="run"):
+        run_time_steps(run)

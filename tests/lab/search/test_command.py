@@ -1,0 +1,62 @@
+"""`unicornn search` as a user would use it."""
+
+import sys
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from tests.lab.search.looking import imagined
+from tests.lab.training import small
+from unicornn.lab import cli
+from unicornn.lab.search import _search as run
+from unicornn.lab.search import read_study
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli.console, "width", 300)
+    monkeypatch.setattr(run, "train", imagined)
+    yield
+    torch.set_flush_denormal(False)
+
+
+def unicornn(*arguments):
+    """Runs a command in this process: all that it says."""
+    outcome = CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+def test_from_search_to_report(tmp_path):
+    options = ["--epochs", 1, "--range", "lr=1e-4,1e-2", "--range", "batch_size=32", "--set", "hidden_size=4"]
+    said = unicornn("search", small.__file__, "--trials", 2, *options)
+    folder = tmp_path / "runs/small/search-unicornn-batch_size=32-hidden_size=4-lr=1e-4,1e-2-seed0"
+    study = read_study(folder / "study.json")
+    assert f"Which was larger: search, unicornn, 2 trials, in {folder.relative_to(tmp_path)}" in said
+    assert f"trial {study.best.number}; with the test set:\n{study.command}\n" in said
+    assert "--set hidden_size=4 --set epochs=1 --set batch_size=32 --set lr=" in study.command
+    assert set(study.space) == {"lr", "dropout", "dt", "alpha"}
+    assert all(1e-4 <= trial.parameters["lr"] <= 1e-2 for trial in study.trials)
+    assert "3/3" in unicornn("search", small.__file__, "--trials", 3, *options)
+    unicornn("report", "runs", "--out", "page.html")
+    assert "3 of 3 trials" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--range", "lern=3"], "--range: expected one of lr, dropout"),
+        (["--range", "lr"], "NAME=LOW,HIGH"),
+        (["--sampler", "grid"], "sampler: expected one of 'random', 'tpe', got 'grid'"),
+        (["--budget", "soon"], "budget: expected a time such as 90s"),
+        (["--storage", "somewhere"], "storage: expected the URL of a database"),
+    ],
+)
+def test_mistakes_get_one_message_and_a_status(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["unicornn", "search", small.__file__, *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""Two workers with folders of their own share a search in a real PostgreSQL, which this test starts."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from glob import glob
+from pathlib import Path
+
+import pytest
+
+from tests.lab.search.looking import drawn
+from tests.lab.training import small
+from unicornn.lab.search import read_study
+
+
+def program(name):
+    found = shutil.which(name) or next(iter(sorted(glob(f"/usr/lib/postgresql/*/bin/{name}"), reverse=True)), None)
+    return found or pytest.skip(f"no PostgreSQL: there is no {name}")
+
+
+@pytest.fixture
+def url():
+    """A server that listens on a socket in its own folder. It refuses to run as root."""
+    initdb, postgres = program("initdb"), program("postgres")
+    pytest.importorskip("psycopg")
+    with tempfile.TemporaryDirectory() as folder:
+        who = {"user": "nobody"} if os.geteuid() == 0 else {}
+        if who:
+            shutil.chown(folder, who["user"])
+        options = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
+        subprocess.run([initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "me", "-N"], check=True, **options)
+        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+        server = subprocess.Popen([postgres, "-D", f"{folder}/data", *settings], stderr=subprocess.DEVNULL, **options)
+        try:
+            while not Path(folder, ".s.PGSQL.5432").exists():
+                assert server.poll() is None, "the server did not start"
+                time.sleep(0.05)
+            yield f"postgresql+psycopg://me:secret@/postgres?host={folder}"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@pytest.mark.slow
+def test_two_workers_with_postgresql(url, tmp_path):
+    settings = ["--trials", "10", "--epochs", "2", "--set", "n=200", "--set", "N=60", "--storage", url]
+    folders = [tmp_path / machine / "search" for machine in ("one", "two")]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "unicornn", "search", small.__file__, *settings, "--out", str(folder)],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+        )
+        for folder in folders
+    ]
+    assert [worker.wait(120) for worker in workers] == [0, 0]
+    one, two = (read_study(folder / "study.json") for folder in folders)
+    assert one.trials == two.trials
+    assert len(set(drawn(one))) == len(one.trials) == 10
+    done = [{path.parent.name for path in folder.glob("trials/*/result.json")} for folder in folders]
+    assert all(done), "both have worked"
+    assert not done[0] & done[1]
+    assert done[0] | done[1] == {f"{trial.number:05d}" for trial in one.trials}
+    assert not [path for path in tmp_path.rglob("*.json") if "secret" in path.read_text()]

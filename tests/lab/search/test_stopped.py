@@ -1,0 +1,215 @@
+"""Searches that are interrupted, killed or shared: nothing is lost, nothing is done twice."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from tests.lab.search.looking import drawn, imagined, look
+from tests.lab.training import small
+from unicornn.lab._run_folder import Run
+from unicornn.lab.search import _progress as progress
+from unicornn.lab.search import _search as run
+from unicornn.lab.search import _storage as storage
+from unicornn.lab.search import read_study
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic.*")
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(storage, "GRACE", 2)
+    monkeypatch.setattr(run, "WAIT", 0.1)
+
+
+def process(folder, trials):
+    """`unicornn search` beside this one, with trials that take a while."""
+    arguments = ["--trials", str(trials), "--epochs", "2", "--set", "n=200", "--set", "N=60", "--out", str(folder)]
+    command = [sys.executable, "-m", "unicornn", "search", small.__file__, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def the_same(folder, trials):
+    return look(folder, trials=trials, epochs=2, settings={"n": "200", "N": "60"})
+
+
+def trial_under_way(worker, folder, number):
+    path = folder / "trials" / f"{number:05d}" / "config.json"
+    while not path.exists():
+        assert worker.poll() is None, "it ended too early"
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_kill_9_then_the_same_again(tmp_path):
+    worker = process(tmp_path / "search", 4)
+    trial_under_way(worker, tmp_path / "search", 1)
+    worker.send_signal(signal.SIGKILL)
+    assert worker.wait() == -signal.SIGKILL
+    before = read_study(tmp_path / "search/study.json")
+    assert [trial.number for trial in before.trials] == [0]
+    killed = Run(tmp_path / "search/trials/00001").config["training"]["lr"]
+    study = the_same(tmp_path / "search", 4)
+    assert study.trials[0] == before.trials[0]
+    assert len(set(drawn(study))) == len(study.trials) == 4
+    assert 1 not in [trial.number for trial in study.trials]
+    assert [trial.parameters["lr"] for trial in study.trials].count(killed) == 1
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_search(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["unicornn", "here"])
+    worker = process(tmp_path / "search", 8)
+    try:
+        trial_under_way(worker, tmp_path / "search", 0)
+        mine = the_same(tmp_path / "search", 8)
+        assert worker.wait(60) == 0
+    finally:
+        worker.kill()
+    theirs = read_study(tmp_path / "search/study.json")
+    assert theirs.trials == mine.trials
+    assert len(set(drawn(mine))) == len(mine.trials) == 8
+    by = {Run(tmp_path / f"search/trials/{t.number:05d}").config["command"].split()[1] for t in mine.trials}
+    assert by == {"search", "here"}, "both have worked"
+
+
+def test_tables_are_made_by_several_at_once(tmp_path):
+    url, together, opened = f"sqlite:///{tmp_path / 'study.db'}", threading.Barrier(4), []
+
+    def open_it():
+        together.wait()
+        opened.append(storage._open(url))
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 4
+    for each in opened:
+        each.engine.dispose()
+
+
+def test_ctrl_c_stops_cleanly_and_the_trial_is_tried_again(tmp_path, monkeypatch):
+    def interrupted(self, trainer, module):
+        if self.trial.number == 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.Watch, "on_train_epoch_end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            look(tmp_path / "search")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert len(read_study(tmp_path / "search/study.json").trials) == 1
+    study = look(tmp_path / "search")
+    assert [trial.number for trial in study.trials] == [0, 2, 3]
+    tried = Run(tmp_path / "search/trials/00001").config["training"]["lr"]
+    assert study.trials[1].parameters["lr"] == tried
+
+
+def test_an_error_is_raised_and_the_trial_tried_again(tmp_path, monkeypatch):
+    def full(config, folder, **options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "train", full)
+        for _ in range(4):  # any number of times
+            with pytest.raises(OSError, match="No space"):
+                look(tmp_path / "search")
+    monkeypatch.setattr(run, "train", imagined)
+    study = look(tmp_path / "search")
+    assert len(study.trials) == 3
+    assert drawn(study)[0] == drawn(look(tmp_path / "whole"))[0]
+
+
+@contextlib.contextmanager
+def database(folder):
+    """The study behind the search's back."""
+    there = storage._open(f"sqlite:///{folder / 'study.db'}")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Heartbeat of storage")
+        yield optuna.load_study(study_name=f"small/{folder.name}", storage=there)
+    there.remove_session()
+    there.engine.dispose()
+
+
+def give_up(folder, number):
+    with database(folder) as study:
+        study.tell(number, state=TrialState.FAIL)
+
+
+def test_a_trial_that_was_taken_for_dead_does_not_count_twice(tmp_path, monkeypatch):
+    def slow(config, folder, **options):
+        if folder.name == "00001":  # another process gives it up
+            give_up(tmp_path / "search", 1)
+        return imagined(config, folder, **options)
+
+    monkeypatch.setattr(run, "train", slow)
+    study = look(tmp_path / "search")
+    assert [trial.number for trial in study.trials] == [0, 2, 3]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("told", [True, False])
+def test_trials_of_the_dead_are_not_waited_for(tmp_path, monkeypatch, told):
+    """A process that died within its trial, and one that died before it could say that it was alive."""
+    monkeypatch.setattr(run, "train", imagined)
+    look(tmp_path / "search", trials=1)
+    with database(tmp_path / "search") as study:
+        lost = study.ask()
+        if told:
+            study._storage.record_heartbeat(lost._trial_id)
+            lost.set_user_attr("begun", True)
+            lost.suggest_float("lr", 1e-4, 1e-1, log=True)
+    study = look(tmp_path / "search", trials=2)
+    assert [trial.number for trial in study.trials] == [0, 2]
+    if told:
+        assert study.trials[1].parameters["lr"] == float(f"{lost.params['lr']:.3g}")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_parameters_that_kill_are_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "train", imagined)
+    look(tmp_path / "search", trials=1)
+    killed = optuna.trial.create_trial(
+        state=TrialState.FAIL,
+        params={"lr": 0.01},
+        distributions={"lr": optuna.distributions.FloatDistribution(1e-4, 1e-1, log=True)},
+        user_attrs={"killed": storage.RETRIES},
+    )
+    with database(tmp_path / "search") as study:
+        storage._after_a_death(study, killed)
+        assert len(study.trials) == 1
+        killed.user_attrs["killed"] = 0
+        storage._after_a_death(study, killed)
+        assert study.trials[1].state == TrialState.WAITING
+
+
+def test_one_too_many_is_put_back(tmp_path, monkeypatch):
+    """Two processes have seen that one more is needed, and both began."""
+    seen = []
+
+    def other_is_quicker(self):
+        if not seen:
+            with database(tmp_path / "search") as study:
+                seen.append(study.ask())
+        return ask(self)
+
+    ask = storage.Kept.ask
+    monkeypatch.setattr(run, "train", imagined)
+    look(tmp_path / "search", trials=1)
+    monkeypatch.setattr(storage.Kept, "ask", other_is_quicker)
+    monkeypatch.setattr(time, "sleep", lambda _: give_up(tmp_path / "search", 1))
+    study = look(tmp_path / "search", trials=2)
+    assert [trial.number for trial in study.trials] == [0, 3]
+    assert json.loads((tmp_path / "search/study.json").read_text())["asked"] == 2

@@ -1,0 +1,91 @@
+"""The data folder of a test: a small one, written by the test in the true formats, or the real one."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.lab.tasks import small
+from unicornn.lab.data import Source
+from unicornn.lab.tasks import worms44
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "data").mkdir()
+    return Source(tmp_path / "data", tmp_path / "cache")
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory):
+    """The real data, with a cache for this run of the tests."""
+    folder = os.environ.get("UNICORNN_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("no real data: UNICORNN_DATA is not the path of a folder")
+    return Source(folder, tmp_path_factory.mktemp("parsed"))
+
+
+@pytest.fixture(scope="module")
+def small_bidmc(tmp_path_factory):
+    """53 recordings of 40 s: three windows each. The source, the signals (53, 5001, 2) and the figures (53, 41, 2)."""
+    folder = tmp_path_factory.mktemp("bidmc")
+    csv = folder / "data/bidmc/bidmc_csv"
+    csv.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    signals = random.integers(0, 1000, (53, 5001, 2)) * np.array([1, 3])
+    figures = random.integers(10, 90, (53, 41, 2)).astype(float)
+    figures[4, 10:20, 0] = np.nan
+    for i in range(53):
+        names = ("PLETH", "II") if i % 2 else ("II", "PLETH")  # the order differs in the real files too
+        order = (0, 1) if i % 2 else (1, 0)
+        rows = "".join(f"{n},0.5,{x},{y}\n" for n, (x, y) in enumerate(signals[i][:, order].tolist()))
+        (csv / f"bidmc_{i + 1:02}_Signals.csv").write_text(f"Time [s], RESP, {names[0]}, {names[1]}\n{rows}")
+        rows = "".join(f"{n},{hr:g},1,{rr:g},NaN\n".replace("nan", "NaN") for n, (rr, hr) in enumerate(figures[i]))
+        (csv / f"bidmc_{i + 1:02}_Numerics.csv").write_text(f"Time [s], HR, PULSE, RESP, SpO2\n{rows}")
+    return Source(folder / "data", folder / "cache"), signals, figures
+
+
+@pytest.fixture
+def small_imdb(source):
+    for (part, feeling), reviews in small.texts().items():
+        folder = source.data / "imdb/aclImdb" / part / feeling
+        folder.mkdir(parents=True)
+        for i, text in enumerate(reviews):
+            (folder / f"{i}_{8 if feeling == 'pos' else 2}.txt").write_text(text)
+    unlabelled = source.data / "imdb/aclImdb/train/unsup"
+    unlabelled.mkdir()
+    (unlabelled / "0_0.txt").write_text("word0 nobody knows")
+    (source.data / "glove").mkdir()
+    glove = "".join(f"{word} {' '.join(map(str, small.vector(word)))}\n" for word in ["word39", *small.COMMON[:39]])
+    (source.data / "glove/glove.6B.100d.txt").write_text(glove)
+    return source
+
+
+@pytest.fixture
+def eigenworms_source(source):
+    """40 series of 50 steps, one of which is there twice."""
+    pytest.importorskip("aeon.datasets")
+    u = np.random.default_rng(0).normal(3, 2, (40, 50, 6)).round(4)
+    u[37] = u[2]
+    labels = [str(1 + i % 5) for i in range(40)]
+    labels[37] = labels[2]
+    small.ts(source.data / "uea/EigenWorms_TRAIN.ts", u[:25], labels[:25])
+    small.ts(source.data / "uea/EigenWorms_TEST.ts", u[25:], labels[25:])
+    return source, u, [int(label) - 1 for label in labels]
+
+
+@pytest.fixture
+def worms(source, monkeypatch):
+    """22 worms of 60 to 90 frames, cut to 60; one of 55."""
+    monkeypatch.setattr(worms44, "N", 60)
+    random = np.random.default_rng(0)
+    lengths, labels = random.integers(60, 90, 22), np.arange(22) % 5
+    lengths[13] = 55
+    values = random.normal(-1, 3, (lengths.sum(), 6)).astype(np.float32)
+    (source.data / "worms44").mkdir()
+    classes = np.array(["N2", "a", "b", "c", "d"])
+    arrays = {"values": values, "lengths": lengths, "labels": labels, "classes": classes}
+    np.savez(source.data / "worms44/worms44.npz", **arrays)
+    worms = [values[end - n : end][:60] for end, n in zip(np.cumsum(lengths), lengths, strict=True)]
+    return source, worms, labels

@@ -1,0 +1,89 @@
+"""Small data sets in the true formats, and what every test of a task needs."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unicornn.lab.tasks import imdb
+
+
+def options(task, **changes):
+    """The task's options, changed."""
+    return {name: values[0] for name, values in task.options.items()} | changes
+
+
+def needs(real, *files):
+    """Skips where the real data folder lacks a file."""
+    missing = [file.path for file in files if not real.has(file)]
+    if missing:
+        pytest.skip(f"no {missing[0]} in UNICORNN_DATA")
+
+
+def everything(part, draw=-1):
+    return part.batch(torch.arange(len(part)), draw)
+
+
+def idx(array):
+    sizes = b"".join(int(n).to_bytes(4, "big") for n in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes()
+
+
+def mnist(folder: Path, n=60, n_test=10, *, packed=True):
+    """Returns images and labels of both parts."""
+    random, made = np.random.default_rng(0), []
+    (folder / "mnist").mkdir()
+    for name, many in (("train", n), ("t10k", n_test)):
+        images, labels = random.integers(0, 256, (many, 28, 28)), random.integers(0, 10, many)
+        for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+            path = folder / "mnist" / f"{name}-{kind}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+        made += [images, labels]
+    return made
+
+
+def cifar10(folder: Path, n=10):
+    """``n`` images in each of the six files; returns the images (6, n, 3, 32, 32) and labels (6, n)."""
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (6, n, 3, 32, 32), np.uint8)
+    labels = random.integers(0, 10, (6, n), np.uint8)
+    folder.mkdir(parents=True)
+    for i, name in enumerate([f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]):
+        records = np.concatenate([labels[i, :, None], images[i].reshape(n, -1)], axis=1)
+        (folder / f"{name}.bin").write_bytes(records.tobytes())
+    return images, labels
+
+
+def ts(path: Path, u, labels, *, regression=False):
+    """Series (n, N, d) as a .ts file."""
+    classes = "@targetlabel true" if regression else f"@classLabel true {' '.join(sorted(set(labels)))}"
+    lines = [
+        "@problemName Small", "@timeStamps false", "@missing false", f"@univariate {str(u.shape[2] == 1).lower()}",
+        f"@dimensions {u.shape[2]}", "@equalLength true", f"@seriesLength {u.shape[1]}", classes, "@data",
+    ]  # fmt: skip
+    for x, label in zip(u, labels, strict=True):
+        lines.append(":".join([*(",".join(f"{v:.6g}" for v in channel) for channel in x.T), str(label)]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+COMMON = [f"word{i}" for i in range(40)]
+
+
+def vector(word):
+    """As GloVe's, with a number by which the word is known again."""
+    return [COMMON.index(word) + 1.0] * 100
+
+
+def texts():
+    """Part and feeling to 20 reviews; the rare words of each are in no other."""
+    random = np.random.default_rng(0)
+    made = {}
+    for part, feeling in imdb.FOLDERS:
+        made[part, feeling] = [
+            " ".join([*random.choice(COMMON, random.integers(1, 30)), f"{part}{feeling}{i}"]) for i in range(20)
+        ]
+    made["test", "pos"][3] = made["train", "neg"][6] = "<br /><br />"
+    return made

@@ -1,0 +1,80 @@
+"""Every task is trained for two steps, on small files in the true formats and on slices of the real ones."""
+
+import dataclasses
+import math
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from tests.lab.tasks import small
+from unicornn.lab import tasks
+from unicornn.lab.tasks._parts import Rows
+from unicornn.lab.training import train
+from unicornn.lab.training._config import resolve
+
+
+class TwoSteps(pl.Callback):
+    """Stops after two steps, and sees to it that they changed the weights."""
+
+    def on_train_start(self, trainer, module):
+        self.first = {k: v.clone() for k, v in module.network.state_dict().items()}
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        if trainer.global_step == 2:
+            trainer.should_stop = True
+            moved = {k for k, v in module.network.state_dict().items() if not torch.equal(v, self.first[k])}
+            last = len(module.network.rnn.w) - 1  # the first one's steps are 3e-5 with worms: too few here to matter
+            assert {f"rnn.{p}.{last}" for p in "wVbc"} | {"readout.weight", "readout.bias"} <= moved
+            self.trained = True
+
+
+def two_steps(name, source, folder, **settings):
+    task, stop = tasks.find(name), TwoSteps()
+    config = resolve(task, settings={"batch_size": 8, "eval_batch_size": 16, **settings})
+    run = train(config, folder, source=source, callbacks=[stop])
+    assert stop.trained
+    assert math.isfinite(run.result["test"])
+    assert run.config["metric"] == task.metric
+    return run
+
+
+@pytest.fixture
+def small_data(request, source):
+    """The source with small files of a task."""
+    name = request.param
+    if name == "psmnist":
+        small.mnist(source.data)
+    elif name == "cifar10-noise":
+        small.cifar10(source.data / "cifar-10-batches-bin")
+    elif name in ("eigenworms", "worms44"):
+        return name, request.getfixturevalue({"eigenworms": "eigenworms_source", "worms44": "worms"}[name])[0]
+    elif name == "imdb":
+        request.getfixturevalue("small_imdb")
+    elif name.startswith("bidmc"):
+        return name, request.getfixturevalue("small_bidmc")[0]
+    return name, source
+
+
+@pytest.mark.parametrize("small_data", tasks.names(), indirect=True)
+def test_two_steps(small_data, tmp_path, monkeypatch):
+    name, source = small_data
+    if name == "lorenz96":
+        monkeypatch.setattr("unicornn.lab.tasks.lorenz96.SEQUENCES", 16)
+    two_steps(name, source, tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", [name for name in tasks.names() if tasks.find(name).files])
+def test_two_steps_on_real_data(name, real, tmp_path, monkeypatch):
+    """The first sequences only, for the sake of time; the whole is loaded by the tests of the task."""
+    task = tasks.find(name)
+    small.needs(real, *task.files)
+    whole = task.load
+
+    def slices(*arguments):
+        parts = whole(*arguments)
+        cut = [Rows(part, torch.arange(min(len(part), 24)).numpy()) for part in parts[:3]]
+        return type(parts)(*cut, parts.embedding)
+
+    monkeypatch.setattr(tasks.registry, "_built_in", lambda: {name: dataclasses.replace(task, load=slices)})
+    two_steps(name, real, tmp_path / "run")

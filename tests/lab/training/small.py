@@ -1,0 +1,28 @@
+"""A task that takes a second: which of two numbers was larger, some steps ago. `unicornn train` takes it by path."""
+
+import torch
+
+from unicornn.lab.tasks import Sequences, Splits, Task, Training
+
+
+def load(source, options, seed):
+    parts = []
+    for part, n in enumerate((options["n"], 24, 40)):
+        u = torch.rand(n, options["N"], 2, generator=torch.Generator().manual_seed(part))
+        parts.append(Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long()))
+    return Splits.of(parts)
+
+
+TASK = Task(
+    name="small",
+    title="Which was larger",
+    kind="classify",
+    load=load,
+    d=2,
+    outputs=2,
+    size="little",
+    models={"unicornn": {"hidden_size": 8, "num_layers": 2, "dt": 0.3, "dropout": 0.2}},
+    training=Training(lr=1e-2, batch_size=8, epochs=3, drop_after=2),
+    options={"n": (50,), "N": (20,), "mode": ("plain", "fancy")},
+    variants={"wide": {"hidden_size": 16, "lr": 1e-3}, "others": {"nobody_knows": 1}},
+)

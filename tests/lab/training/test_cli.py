@@ -1,0 +1,150 @@
+"""The command line, as a user would use it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from tests.lab.training import small
+from unicornn.lab import cli
+from unicornn.lab._run_folder import Run
+
+COMMAND = [sys.executable, "-m", "unicornn"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNICORNN_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(cli.console, "width", 200)
+    yield
+    torch.set_flush_denormal(False)
+
+
+def unicornn(*arguments):
+    """Runs a command in this process: its status, and all that it says."""
+    outcome = CliRunner().invoke(cli.app, [str(a) for a in arguments])
+    if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
+        raise outcome.exception
+    return outcome.exit_code, outcome.output
+
+
+def as_a_process(*arguments, **options):
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def test_from_training_to_report():
+    status, said = unicornn("train", small.__file__, "--epochs", 2, "--seed", 3, "--set", "dt=0.2")
+    assert status == 0
+    assert "test accuracy" in said
+    assert "epoch 2/2" in said
+    run = os.path.join("runs", "small", "unicornn-dt=0.2-seed3")
+    status, said = unicornn("evaluate", run, "--part", "valid")
+    assert status == 0
+    assert "valid accuracy" in said
+    status, said = unicornn("diagnose", run)
+    assert status == 0
+    assert "recovered_exactly" in said
+    assert os.path.getsize(os.path.join(run, "diagnosis.png")) > 10_000
+    status, said = unicornn("report", "runs", "--out", "page.html")
+    assert status == 0
+    assert "Which was larger" in Path("page.html").read_text()
+
+
+@pytest.mark.slow
+def test_bench():
+    sizes = ["--length", 8, "--batch-size", 2, "--hidden-size", 4, "--seconds", 0.1]
+    status, said = unicornn("bench", "lstm", *sizes, "--out", "bench")
+    assert status == 0
+    assert "lstm" in said
+    assert {p.name for p in Path("bench").iterdir()} == {"bench.json", "bench.png", "bench.svg"}
+
+
+def test_a_baseline_by_name():
+    status, said = unicornn("train", small.__file__, "--model", "gru", "--epochs", 1, "--out", "run")
+    assert status == 0
+    assert "test accuracy" in said
+
+
+def test_tasks_are_listed_with_the_papers_results():
+    status, said = unicornn("tasks")
+    assert status == 0
+    for name in ("digits", "digits-noise", "lorenz96", "psmnist", "cifar10-noise", "eigenworms", "worms44", "bidmc-rr",
+                 "bidmc-hr", "imdb"):  # fmt: skip
+        assert name in said
+    assert "98.4 %" in said
+
+
+def test_data_says_what_is_there():
+    status, said = unicornn("data", "digits")
+    assert status == 0
+    assert "train 1,077, valid 360, test 360 sequences" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "digits", "--set", "lern=3"], "lern"),
+        (["train", "digits", "--set", "lr"], "NAME=VALUE"),
+        (["train", "digitz"], "did you mean 'digits'"),
+        (["train", "digits", "--budget", "soon"], "budget: expected a time such as 90s"),
+        (["train", "digits", "--resume"], "there is no"),
+        (["evaluate", "nowhere"], "expected a folder made by `unicornn train`"),
+        (["report", "nowhere"], "nowhere"),
+        (["train", "psmnist"], "train-images-idx3-ubyte"),
+    ],
+)
+def test_mistakes_get_one_message_and_a_status(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["unicornn", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    said = capsys.readouterr().err
+    assert "error:" in said
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_full_disk_is_told(monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("unicornn.lab._run_folder.os.fsync", full)
+    monkeypatch.setattr(sys, "argv", ["unicornn", "train", small.__file__, "--out", "run"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    assert "disk is full" in capsys.readouterr().err
+
+
+def test_kill_9_in_the_middle_of_an_epoch_then_resume():
+    arguments = ["train", small.__file__, "--epochs", "4", "--set", "n=400", "--set", "N=100", "--seed", "5"]
+    assert as_a_process(*arguments, "--out", "whole").returncode == 0
+    process = subprocess.Popen([*COMMAND, *arguments, "--out", "killed"], stdout=subprocess.DEVNULL)
+    while not os.path.exists("killed/last.ckpt"):
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.01)
+    time.sleep(0.05)  # an epoch takes longer
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not os.path.exists("killed/result.json")
+    resumed = as_a_process(*arguments, "--out", "killed", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "epoch 1/4" not in resumed.stdout
+    assert "epoch 4/4" in resumed.stdout
+    for name in ("best.safetensors", "last.ckpt"):
+        one, other = (
+            load_file(f"{run}/{name}") if name.startswith("best") else torch.load(f"{run}/{name}")["state_dict"]
+            for run in ("whole", "killed")
+        )
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[k], other[k]) for k in one)
+    curves = [Run(name).metrics.drop(columns="seconds") for name in ("whole", "killed")]
+    assert curves[0].equals(curves[1])

@@ -1,0 +1,69 @@
+"""Settings: the task's, a variant's, the user's."""
+
+import re
+
+import pytest
+
+from tests.lab.training import small
+from unicornn.lab import tasks
+from unicornn.lab.training._config import Config, parse, resolve
+
+
+def test_later_settings_win():
+    config = resolve(small.TASK, variant="wide", settings={"lr": "0.5", "dt": "0.1,0.2", "mode": "fancy", "n": 7})
+    assert config.training.lr == 0.5
+    assert config.training.epochs == 3
+    assert config.model_options == {
+        "hidden_size": 16,
+        "num_layers": 2,
+        "dt": (0.1, 0.2),
+        "dropout": 0.2,
+        "backward": "store",
+    }
+    assert config.task_options == {"n": 7, "N": 20, "mode": "fancy"}
+
+
+def test_baselines_without_published_settings_get_the_sizes():
+    options = resolve(small.TASK, model="lstm").model_options
+    assert options == {"hidden_size": 8, "num_layers": 2, "dropout": 0.2}
+
+
+def test_config_survives_its_file():
+    config = resolve(small.TASK, settings={"clip": 1.0}, seed=3, budget=60.0)
+    assert Config.from_dict(config.as_dict() | {"command": "more"}) == config
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"settings": {"hiden_size": "3"}}, "hidden_size"),
+        ({"settings": {"lr": "fast"}}, "lr: expected something like 0.01, got 'fast'"),
+        ({"settings": {"epochs": "2.5"}}, "epochs: expected something like 3"),
+        ({"settings": {"lr": "-1"}}, "lr: expected a number > 0, got -1"),
+        ({"settings": {"mode": "odd"}}, "mode: expected one of plain, fancy, got 'odd'"),
+        ({"settings": {"schedule": "steep"}}, "schedule: expected one of 'step'"),
+        ({"settings": {"train_time_step": "perhaps"}}, "train_time_step"),
+        ({"variant": "512"}, "variant: expected one of small's ('wide', 'others'), got '512'"),
+        ({"model": "lsmt"}, "model: expected one of 'unicornn'"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        resolve(small.TASK, **arguments)
+
+
+def test_pairs():
+    assert parse(["lr=0.1", "batch-size = 3"]) == {"lr": "0.1", "batch_size": "3"}
+    with pytest.raises(ValueError, match="NAME=VALUE"):
+        parse(["lr"])
+
+
+def test_tasks_are_found_by_name_or_path(tmp_path):
+    assert tasks.find(small.__file__).name == "small"
+    with pytest.raises(ValueError, match="did you mean 'psmnist'"):
+        tasks.find("psmnst")
+    with pytest.raises(ValueError, match="there is no"):
+        tasks.find(str(tmp_path / "none.py"))
+    (tmp_path / "empty.py").write_text("TASK_ = 1\n")
+    with pytest.raises(ValueError, match="found none"):
+        tasks.find(str(tmp_path / "empty.py"))

@@ -1,0 +1,150 @@
+"""The torch.library ops: checked by torch itself, compiled, exported, differentiated."""
+
+import pytest
+import torch
+
+from tests.problems import CASES, Problem
+from unicornn import UnICORNN, functional
+from unicornn._ops import torch_ops as library
+from unicornn._state import to_grid
+
+
+def arguments(p, keep, every=True, backend="cpu"):
+    def leaf(t):
+        return t.detach().requires_grad_()
+
+    p = p.requiring_grad()
+    start = leaf(torch.stack([p.y, p.z]))
+    grid, rest = to_grid(start)
+    lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
+    steps = None if every else torch.tensor([[0, 1, 0]], device=p.u.device)
+    a = functional.time_steps(p.c, p.dt, torch.float64)
+    weights = leaf(torch.stack(p.w)), p.V, leaf(torch.stack(p.b)), leaf(a)
+    Lambda = [Λ for Λ in p.Lambda if Λ is not None]
+    return p.u, start, grid, rest, *weights, Lambda, p.alpha, p.mask, lengths, steps, every, keep, backend
+
+
+@pytest.mark.parametrize("keep", ["invert", "store"])
+@pytest.mark.parametrize("case", ["plain", "everything"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_opcheck(case, dtype, keep):
+    p = Problem(**CASES[case] | {"N": 6, "lengths": [2, 6, 4] if case == "everything" else None}, dtype=dtype)
+    for every in (True, False):
+        torch.library.opcheck(library.forward, arguments(p, keep, every))
+    u, _, grid, _, *weights = arguments(p, "nothing")
+    with torch.no_grad():
+        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-4], "cpu"))
+
+
+@pytest.mark.parametrize("backward", ["invert", "store"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"residual": 2, "num_layers": 3}, {"dropout": 0.3}, {"batch_first": True}, {"bidirectional": True}],
+    ids=str,
+)
+def test_gradcheck(options, backward):
+    """Every argument: input, initial states, all parameters; from output and both final states."""
+    options = {"num_layers": 2, "dt": 0.4, "alpha": 1.5} | options
+    layer = UnICORNN(2, 3, dtype=torch.float64, backward=backward, **options)
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+    u = torch.randn(4, 4, 2, dtype=torch.float64, requires_grad=True)
+    n = options["num_layers"] * (2 if options.get("bidirectional") else 1)
+    y, z = (torch.randn(n, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    def run(u, y, z, *values):
+        torch.manual_seed(3)
+        named = dict(zip(names, values, strict=True))
+        output, state = torch.func.functional_call(layer, named, (u, (y, z)), {"lengths": [4, 1, 3, 2]})
+        return output, state.y, state.z
+
+    assert torch.autograd.gradcheck(run, (u, y, z, *parameters), atol=1e-6)
+
+
+@pytest.mark.parametrize("output", ["last", torch.tensor([[0, 2, 1], [3, 3, 0]])], ids=["last", "steps"])
+def test_gradcheck_of_chosen_outputs(output):
+    layer = UnICORNN(2, 3, 2, dtype=torch.float64)
+    u = torch.randn(5, 3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda u: layer(u, output=output)[0], u, atol=1e-6)
+
+
+def test_second_derivatives_are_the_references():
+    u = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+    layer = UnICORNN(2, 3, 2, dtype=torch.float64, backend="reference")
+    assert torch.autograd.gradgradcheck(lambda u: layer(u)[0], u)
+    layer.backend = "cpu"
+    (g,) = torch.autograd.grad(layer(u)[0].sum(), u, create_graph=True)
+    with pytest.raises(NotImplementedError, match="backend='reference'"):
+        g.sum().backward()
+
+
+@pytest.mark.parametrize("backward", ["invert", "store"])
+def test_compile_takes_the_layer_whole(backward):
+    layer = UnICORNN(3, 4, 3, residual=2, backward=backward)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    u = torch.randn(6, 2, 3)
+    expected, state = layer(u, lengths=torch.tensor([6, 4]))
+    output, same = compiled(u, lengths=torch.tensor([6, 4]))
+    assert torch.equal(output, expected)
+    assert torch.equal(same.grid, state.grid)
+    again, _ = compiled(u, same.detach())
+    assert torch.equal(again, layer(u, state)[0])
+    ours, theirs = (torch.autograd.grad(o.square().sum(), list(layer.parameters())) for o in (output, expected))
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_export_takes_the_layer_as_one_op():
+    layer = UnICORNN(3, 4, 2).eval()
+    u = torch.randn(6, 2, 3)
+    program = torch.export.export(layer, (u,))
+    ops = [str(node.target) for node in program.graph.nodes if "unicornn" in str(node.target)]
+    assert ops == ["unicornn.forward.default"]
+    output, state = program.module()(u)
+    assert torch.equal(output, layer(u)[0])
+    assert torch.equal(state.grid, layer(u)[1].grid)
+
+
+def test_input_changed_in_place_is_noticed():
+    layer = UnICORNN(3, 4)
+    u = torch.randn(6, 2, 3)
+    output, _ = layer(u)
+    u.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def test_backward_may_be_repeated():
+    for backward in ("invert", "store"):
+        layer = UnICORNN(3, 40, 2, backward=backward)
+        output, _ = layer(torch.randn(600, 50, 3))  # enough for the stored block to be one that is reused
+        first = torch.autograd.grad(output.sum(), layer.w[0], retain_graph=True)
+        other, _ = layer(torch.randn(600, 50, 3))
+        again = torch.autograd.grad(output.sum(), layer.w[0])
+        assert torch.equal(first[0], again[0])
+        del other
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_state_beyond_the_grid_is_told(dtype):
+    """w < 0 pushes outwards: y grows as t²."""
+    layer = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype)
+    torch.nn.init.constant_(layer.w[0], -5.0)
+    torch.nn.init.constant_(layer.c[0], 10.0)
+    u = torch.ones(2000, 1, 1, dtype=dtype)
+    with pytest.raises(OverflowError, match=r"layer 1 left the range.*backend='reference'"):
+        layer(u)
+    layer.backward = "store"
+    with pytest.warns(RuntimeWarning, match="layer 1 left the range"):
+        output, state = layer(u)
+    output.mean().backward()
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="left the range"):
+        layer(u)
+    with torch.no_grad(), pytest.raises((OverflowError, ValueError), match=r"range|state"):
+        layer.inverse(u, state)
+    with pytest.raises(ValueError, match="state: expected finite numbers within"):
+        layer(u[:1], (torch.full((1, 1, 2), 1e6, dtype=dtype), torch.zeros(1, 1, 2, dtype=dtype)))
+    u[5] = torch.nan
+    layer.backward = "invert"
+    with pytest.raises(OverflowError, match="not finite"):
+        layer(u[:10])
+    reference = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype, backend="reference")
+    assert reference(u)[0].isnan().any()
