@@ -10,6 +10,7 @@ from functools import cache
 import torch
 
 from unicornn import _checks as checks
+from unicornn.errors import BadValue
 
 BACKENDS = ("auto", "reference", "cpu", "triton")
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # without importing it
@@ -37,13 +38,13 @@ def pick_backend(backend: str, device: torch.device) -> str:
             _tell_of_reference(kind)
         return "reference"
     if backend == "cpu" and kind != "cpu":
-        raise ValueError(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
+        raise BadValue(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
     if backend == "triton":
         if not HAS_TRITON:
             raise ImportError("backend: 'triton' needs the package triton: pip install 'unicornn[gpu]'")
         interpreted = os.environ.get("TRITON_INTERPRET", "0") == "1"
         if kind != "cuda" and not (kind == "cpu" and interpreted):
-            raise ValueError(
+            raise BadValue(
                 f"backend: 'triton' needs tensors on a GPU (cuda), got {device}; expected 'auto', 'reference' or 'cpu'"
             )
     return backend

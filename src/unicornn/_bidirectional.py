@@ -16,6 +16,7 @@ from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._ops import torch_ops as library
 from unicornn._state import State
+from unicornn.errors import BadType
 
 
 def flip(sequence: Tensor, lengths: Tensor | None) -> Tensor:
@@ -72,7 +73,7 @@ def _checked(input: Tensor, state: Any, w: Sequence[Tensor], lengths: Any) -> Te
     if state is not None:
         shape = (len(w), input.shape[1], len(w[0]))
         if not isinstance(state, (tuple, list)) or len(state) != 2:
-            raise TypeError(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
+            raise BadType(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
         for k, t in enumerate(state):
             checks.tensor(f"state[{k}]", t, shape, "(2 L, b, m)")
     if lengths is None:

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unicornn.errors import BadType, BadValue
+
 
 def number(name: str, value: Any, expected: str, ok: bool) -> float:
     """A finite real number for which ``ok`` holds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name}: expected {expected}, got {type(value).__name__} {value!r}")
+        raise BadType(f"{name}: expected {expected}, got {type(value).__name__} {value!r}")
     if not (math.isfinite(value) and ok):
-        raise ValueError(f"{name}: expected {expected}, got {value!r}")
+        raise BadValue(f"{name}: expected {expected}, got {value!r}")
     return float(value)
 
 
@@ -33,23 +35,23 @@ def time_steps(dt: Any, L: int) -> tuple[float, ...]:
     if isinstance(dt, (Sequence, Tensor)) and not isinstance(dt, str):
         each = dt.tolist() if isinstance(dt, Tensor) else dt
         if not isinstance(each, Sequence) or len(each) != L:
-            raise ValueError(f"dt: expected a number or one per layer ({L}), got {dt!r}")
+            raise BadValue(f"dt: expected a number or one per layer ({L}), got {dt!r}")
         return tuple(positive(f"dt[{l}]", v) for l, v in enumerate(each))
     return (positive("dt", dt),) * L
 
 
 def whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected a whole number >= {least}, got {type(value).__name__} {value!r}")
+        raise BadType(f"{name}: expected a whole number >= {least}, got {type(value).__name__} {value!r}")
     if value < least:
-        raise ValueError(f"{name}: expected a whole number >= {least}, got {value}")
+        raise BadValue(f"{name}: expected a whole number >= {least}, got {value}")
     return value
 
 
 def choice(name: str, value: Any, among: Iterable[str]) -> str:
     among = tuple(among)
     if not isinstance(value, str) or value not in among:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, among))}, got {value!r}")
+        raise BadValue(f"{name}: expected one of {', '.join(map(repr, among))}, got {value!r}")
     return value
 
 
@@ -67,9 +69,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Tensor | None = None) -> Tensor:
     """A tensor of this shape and, with ``like``, of its dtype and device."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name}: expected a tensor of shape {shape} {meaning}, got {type(value).__name__}")
+        raise BadType(f"{name}: expected a tensor of shape {shape} {meaning}, got {type(value).__name__}")
     if tuple(value.shape) != tuple(shape):
-        raise ValueError(f"{name}: expected shape {tuple(shape)} {meaning}, got {tuple(value.shape)}")
+        raise BadValue(f"{name}: expected shape {tuple(shape)} {meaning}, got {tuple(value.shape)}")
     if like is not None:
         same_kind(name, value, like, "the parameters'")
     return value
@@ -77,9 +79,9 @@ def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Te
 
 def same_kind(name: str, value: Tensor, like: Tensor, whose: str) -> None:
     if value.dtype != like.dtype:
-        raise TypeError(f"{name}: expected {whose} dtype {like.dtype}, got {value.dtype}")
+        raise BadType(f"{name}: expected {whose} dtype {like.dtype}, got {value.dtype}")
     if value.device != like.device:
-        raise ValueError(f"{name}: expected {whose} device {like.device}, got {value.device}")
+        raise BadValue(f"{name}: expected {whose} device {like.device}, got {value.device}")
 
 
 def indices(name: str, value: Any, device: torch.device) -> Tensor:
@@ -88,7 +90,7 @@ def indices(name: str, value: Any, device: torch.device) -> Tensor:
         try:
             value = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"{name}: expected whole numbers, got {type(value).__name__}") from error
+            raise BadType(f"{name}: expected whole numbers, got {type(value).__name__}") from error
     if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
-        raise TypeError(f"{name}: expected whole numbers (int64), got {value.dtype}")
+        raise BadType(f"{name}: expected whole numbers (int64), got {value.dtype}")
     return value.to(device=device, dtype=torch.int64)

@@ -14,6 +14,7 @@ from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
 from unicornn._state import State
+from unicornn.errors import BadType, BadValue
 
 
 def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor) -> None:
@@ -97,7 +98,7 @@ class UnICORNN(nn.Module):
         )
         self.residual = S = checks.whole("residual", residual, 0)
         if S == 1:
-            raise ValueError("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
+            raise BadValue("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
         self.batch_first, self.bidirectional, self.train_time_step = batch_first, bidirectional, train_time_step
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
         self.backend = checks.choice("backend", backend, BACKENDS)
@@ -173,9 +174,9 @@ class UnICORNN(nn.Module):
         u, batched = self._time_first(input)
         if not batched:
             if lengths is not None:
-                raise ValueError("lengths: expected None with unbatched input (N, d); cut the input instead")
+                raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
             if isinstance(output, Tensor) and output.dim() != 1:
-                raise ValueError(f"output: expected time steps of shape (k,) with unbatched input, got {output.shape}")
+                raise BadValue(f"output: expected time steps of shape (k,) with unbatched input, got {output.shape}")
         state = self._with_batch(state, batched)
         mask = self._mask(state, u.shape[1])
         options: dict[str, Any] = {"alpha": self.alpha, "lengths": lengths, "backend": self.backend}
@@ -204,12 +205,10 @@ class UnICORNN(nn.Module):
             if fast is not None:
                 return fast
         if self.bidirectional:
-            raise ValueError(
-                "step: expected bidirectional=False; the reverse direction starts at the end of the stream"
-            )
+            raise BadValue("step: expected bidirectional=False; the reverse direction starts at the end of the stream")
         if not isinstance(input_n, Tensor) or input_n.dim() not in (1, 2):
             got = tuple(input_n.shape) if isinstance(input_n, Tensor) else type(input_n).__name__
-            raise ValueError(f"input_n: expected a tensor of shape (b, d) or (d,), got {got}")
+            raise BadValue(f"input_n: expected a tensor of shape (b, d) or (d,), got {got}")
         checks.tensor("input_n", input_n, (*input_n.shape[:-1], self.input_size), "(b, d) or (d,)")
         batched = input_n.dim() == 2
         u = input_n if batched else input_n[None]
@@ -238,7 +237,7 @@ class UnICORNN(nn.Module):
         else:
             u, batched = self._time_first(input)
             if not batched and lengths is not None:
-                raise ValueError("lengths: expected None with unbatched input (N, d); cut the input instead")
+                raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
         full = self._with_batch(state, batched)
         mask = full.mask if isinstance(full, State) else None
         run = both.inverse if self.bidirectional else functional.inverse
@@ -253,13 +252,11 @@ class UnICORNN(nn.Module):
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
         if not isinstance(input, Tensor):
-            raise TypeError(
-                f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}"
-            )
+            raise BadType(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
         if input.dim() not in (2, 3):
-            raise ValueError(f"input: expected shape {form} or unbatched (N, d), got {tuple(input.shape)}")
+            raise BadValue(f"input: expected shape {form} or unbatched (N, d), got {tuple(input.shape)}")
         if input.shape[-1] != self.input_size:
-            raise ValueError(
+            raise BadValue(
                 f"input: expected {self.input_size} features (input_size) in the last dimension of {form}, "
                 f"got shape {tuple(input.shape)}"
             )
@@ -290,15 +287,15 @@ class UnICORNN(nn.Module):
 
     def _unpack(self, packed: PackedSequence, lengths: Any) -> tuple[Tensor, Tensor]:
         if lengths is not None:
-            raise ValueError("lengths: expected None with a PackedSequence, which has its own")
+            raise BadValue("lengths: expected None with a PackedSequence, which has its own")
         sizes = packed.batch_sizes
         if bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.sum()) != len(packed.data):
-            raise ValueError(
+            raise BadValue(
                 "input: expected a PackedSequence sorted by falling length (batch_sizes never rising, adding up to the "
                 f"{len(packed.data)} rows of its data), got batch_sizes {sizes.tolist()}"
             )
         if packed.data.shape[-1] != self.input_size:
-            raise ValueError(f"input: expected {self.input_size} features (input_size), got {packed.data.shape[-1]}")
+            raise BadValue(f"input: expected {self.input_size} features (input_size), got {packed.data.shape[-1]}")
         padded, lengths = pad_packed_sequence(packed)
         return padded, lengths
 
@@ -370,7 +367,7 @@ class UnICORNNCell(nn.Module):
         """The next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
         if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != self.input_size:
             got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-            raise ValueError(
+            raise BadValue(
                 f"input: expected a tensor of shape (b, {self.input_size}) or ({self.input_size},), got {got}"
             )
         missing = 3 - input.dim()  # dimensions in front of (b, d) or (d,): time, and the batch if there is none
@@ -389,7 +386,7 @@ class UnICORNNCell(nn.Module):
 def _lift(state: Any, shape: tuple[int, ...], missing: int) -> Any:
     """A cell's state, (b, m) or (m,), as a stack's, (1, b, m)."""
     if not isinstance(state, (tuple, list)) or len(state) != 2:
-        raise TypeError(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
+        raise BadType(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
     for i, t in enumerate(state):
         checks.tensor(f"state[{i}]", t, shape, "as the input is batched or not")
 

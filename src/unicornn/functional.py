@@ -17,6 +17,7 @@ from unicornn._backends import pick_backend
 from unicornn._ops import cpu, gpu, reference
 from unicornn._ops import torch_ops as library
 from unicornn._state import UNIT, State, enter, value
+from unicornn.errors import BadType, BadValue
 
 BACKWARDS = ("invert", "store")
 HALF = (torch.float16, torch.bfloat16)
@@ -76,19 +77,19 @@ def _problem(
     backend: str,
 ) -> _Problem:
     if not isinstance(input, Tensor):
-        raise TypeError(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
+        raise BadType(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
     if input.dim() != 3 or 0 in input.shape[:2]:
-        raise ValueError(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
+        raise BadValue(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
     if not len(w) == len(V) == len(b) == len(c) >= 1:
         got = f"{len(w)}, {len(V)}, {len(b)}, {len(c)}"
-        raise ValueError(f"w, V, b, c: expected one tensor per layer in each, got {got}")
+        raise BadValue(f"w, V, b, c: expected one tensor per layer in each, got {got}")
     L, (m,), (_, batch, d) = len(w), w[0].shape, input.shape
     Lambda = list(Lambda) if Lambda is not None else [None] * L
     if len(Lambda) != L:
-        raise ValueError(f"Lambda: expected one matrix or None per layer ({L}), got {len(Lambda)}")
+        raise BadValue(f"Lambda: expected one matrix or None per layer ({L}), got {len(Lambda)}")
     S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), L)
     if (S < 2 and L > S) or any(matrix is None for matrix in Lambda[S:]):
-        raise ValueError("Lambda: expected None for the first S >= 2 layers and matrices for all others")
+        raise BadValue("Lambda: expected None for the first S >= 2 layers and matrices for all others")
     for l in range(L):
         width = d if l == 0 else m
         checks.tensor(f"V[{l}]", V[l], (m, width), "(m, d)" if l == 0 else "(m, m)", w[0])
@@ -104,7 +105,7 @@ def _problem(
     if mask is not None:
         checks.tensor("mask", mask, (L, batch, m), "(L, b, m)")
     if not w[0].is_floating_point():
-        raise TypeError(f"w: expected floating-point parameters, got {w[0].dtype}")
+        raise BadType(f"w: expected floating-point parameters, got {w[0].dtype}")
 
     alpha, backend = checks.not_negative("alpha", alpha), pick_backend(backend, input.device)
     full = low = torch.float32 if w[0].dtype in HALF else w[0].dtype
@@ -133,7 +134,7 @@ def _start(state: Any, problem: _Problem) -> Tensor:
     """(2, L, b, m): the initial y and z, checked."""
     shape, like = problem.state_shape, problem.w
     if not isinstance(state, (tuple, list)) or len(state) != 2:
-        raise TypeError(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
+        raise BadType(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
     pair = [t.to(like.dtype) if isinstance(t, Tensor) and t.dtype in HALF else t for t in state]
     return torch.stack([checks.tensor(f"state[{i}]", t, shape, "(L, b, m)", like) for i, t in enumerate(pair)])
 
@@ -249,7 +250,7 @@ def step(
         return fast
     if not isinstance(input, Tensor) or input.dim() != 2:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise ValueError(f"input: expected a tensor of shape (b, d), got {got}")
+        raise BadValue(f"input: expected a tensor of shape (b, d), got {got}")
     options: dict[str, Any] = {"dt": dt, "alpha": alpha, "state": state, "mask": mask}
     return unicornn(input[None], w, V, b, c, Lambda, output="last", backward=backward, backend=backend, **options)
 
@@ -321,12 +322,12 @@ def wanted(output: Any, input: Tensor) -> tuple[bool, Tensor | None]:
     if isinstance(output, str):
         return checks.choice("output", output, ("all", "last")) == "all", None
     if not isinstance(output, Tensor):
-        raise TypeError(f"output: expected 'all', 'last' or a LongTensor, got {type(output).__name__}")
+        raise BadType(f"output: expected 'all', 'last' or a LongTensor, got {type(output).__name__}")
     steps, batch = checks.indices("output", output, input.device), input.shape[1]
     if steps.dim() == 1:
         steps = steps[:, None].expand(-1, batch)
     if steps.dim() != 2 or steps.shape[1] != batch:
-        raise ValueError(f"output: expected time steps of shape (k,) or (k, b={batch}), got {tuple(output.shape)}")
+        raise BadValue(f"output: expected time steps of shape (k,) or (k, b={batch}), got {tuple(output.shape)}")
     return False, steps.contiguous()
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn.errors import BadValue
 
 
 class Network(nn.Module):
@@ -47,9 +48,9 @@ class Network(nn.Module):
         self.patch = checks.whole("patch", patch, 1)
         self.pool = checks.choice("pool", pool, ("last", "mean"))
         if every_step and self.patch > 1:
-            raise ValueError(f"patch: expected 1 with an output at every step, got {self.patch}")
+            raise BadValue(f"patch: expected 1 with an output at every step, got {self.patch}")
         if every_step and pool != "last":
-            raise ValueError(f'pool: expected "last" with an output at every step, got "{pool}"')
+            raise BadValue(f'pool: expected "last" with an output at every step, got "{pool}"')
         directions = 2 if getattr(rnn, "bidirectional", False) else 1
         width = int(getattr(rnn, "output_size", directions * int(rnn.hidden_size)))  # type: ignore[arg-type]
         self.readout = nn.Linear(width, checks.whole("outputs", outputs, 1))
@@ -76,11 +77,9 @@ class Network(nn.Module):
     def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Tensor, Any]:
         """The last steps of each sequence, (bptt, b, d); the output and the state before them, without a gradient."""
         if self.every_step:
-            raise ValueError(f"bptt: expected 0 with an output at every step, got {bptt}")
+            raise BadValue(f"bptt: expected 0 with an output at every step, got {bptt}")
         if lengths is not None and int(lengths.min()) <= bptt:
-            raise ValueError(
-                f"bptt: expected fewer steps than the shortest sequence's {int(lengths.min())}, got {bptt}"
-            )
+            raise BadValue(f"bptt: expected fewer steps than the shortest sequence's {int(lengths.min())}, got {bptt}")
         ends = torch.full((u.shape[1],), len(u)) if lengths is None else lengths.cpu()
         before = len(u) - bptt if lengths is None else int(ends.max()) - bptt
         with torch.no_grad():

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unicornn._state import RANGE, UNIT
+from unicornn.errors import BadValue
 
 CHUNK = 1 << 22
 """Elements of a layer (K·b·m) in a chunk: 16 MiB in float32, so that it stays in the L2 cache of a large card."""
@@ -35,7 +36,7 @@ def _kernels() -> ModuleType:
 def check_steps(dt: tuple[float, ...], alpha: float) -> None:
     """Of a float32 layer."""
     if max(dt) * max(1.0, alpha) >= LARGEST:
-        raise ValueError(f"dt, alpha: expected dt · max(1, alpha) < {LARGEST:.0f} on a GPU, got {max(dt)} and {alpha}")
+        raise BadValue(f"dt, alpha: expected dt · max(1, alpha) < {LARGEST:.0f} on a GPU, got {max(dt)} and {alpha}")
 
 
 def launch_shape(E: int, device: torch.device) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from unicornn._ops import cpu, gpu
 from unicornn._ops.memory import empty, reused
 from unicornn._ops.stack import Recurrence, Stack, Weights, chunk_length, kept_length
 from unicornn._state import RANGE, value
+from unicornn.errors import BadValue, OutOfRange
 
 _library = torch.library.Library("unicornn", "DEF")
 _library.define(
@@ -51,13 +52,13 @@ def _recurrence(u: Tensor, backend: str) -> type[Recurrence]:
 def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
     """What only the values can tell, checked where they are at hand: inside the op."""
     if lengths is not None and not bool(((lengths >= 1) & (lengths <= N)).all()):
-        raise ValueError(f"lengths: expected numbers from 1 to N={N}, got {lengths.tolist()}")
+        raise BadValue(f"lengths: expected numbers from 1 to N={N}, got {lengths.tolist()}")
     if steps is not None:
         end = N if lengths is None else lengths
         inside = (steps >= 0) & (steps < end)
         if not bool(inside.all()):
             bad = sorted(set(steps[~inside].tolist()))[:5]
-            raise ValueError(
+            raise BadValue(
                 f"output: expected time steps from 0 to the sequence's length - 1 (N={N}), got {bad} among them"
             )
 
@@ -96,10 +97,10 @@ def _forward(
     kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
     if not bool(inside):
-        raise ValueError(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
+        raise BadValue(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
     if beyond := stack.out_of_range:
         if keep == "invert":
-            raise OverflowError(_beyond(beyond))
+            raise OutOfRange(_beyond(beyond))
         warnings.warn(_beyond(beyond), RuntimeWarning, stacklevel=2)
     final = stack.state
     return output, value(final, rest, w.dtype), final.long(), kept, marks
@@ -152,7 +153,7 @@ def _backward(
     stored = kept.numel() > 0
     gradients = stack.backward(g_output, g_final, every, kept if stored else None, marks if stored else None, need_u)
     if not stored and (beyond := stack.out_of_range):
-        raise OverflowError(_beyond(beyond))
+        raise OutOfRange(_beyond(beyond))
     return gradients
 
 
@@ -181,7 +182,7 @@ def _inverse(
     stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
     stack.inverse()
     if beyond := stack.out_of_range:
-        raise OverflowError(_beyond(beyond))
+        raise OutOfRange(_beyond(beyond))
     return stack.state.long()
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
+from unicornn.errors import BadType, BadValue
 
 Step = Callable[..., tuple[Tensor, ...]]
 """``step(x_n, *state)``, all (b, ·): the state after the step; its first tensor is the output."""
@@ -269,11 +270,11 @@ class Baseline(nn.Module):
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
         if not isinstance(input, Tensor):
-            raise TypeError(f"input: expected a tensor {form} or (N, d), got {type(input).__name__}")
+            raise BadType(f"input: expected a tensor {form} or (N, d), got {type(input).__name__}")
         if input.dim() not in (2, 3) or 0 in input.shape[:-1]:
-            raise ValueError(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
+            raise BadValue(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
         if input.shape[-1] != self.input_size:
-            raise ValueError(
+            raise BadValue(
                 f"input: expected {self.input_size} features (input_size) in the last dimension of {form}, "
                 f"got shape {tuple(input.shape)}"
             )
@@ -286,10 +287,10 @@ class Baseline(nn.Module):
         if lengths is None:
             return None
         if not batched:
-            raise ValueError("lengths: expected None with unbatched input (N, d); cut the input instead")
+            raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
         ends = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
         if not bool(((ends >= 1) & (ends <= len(u))).all()):
-            raise ValueError(f"lengths: expected numbers from 1 to N={len(u)}, got {ends.tolist()}")
+            raise BadValue(f"lengths: expected numbers from 1 to N={len(u)}, got {ends.tolist()}")
         return ends
 
     def _start(self, state: Any, u: Tensor, batched: bool) -> tuple[Tensor, ...]:
@@ -299,7 +300,7 @@ class Baseline(nn.Module):
             return tuple(u.new_zeros(L, batch, width) for width in widths)
         if not isinstance(state, (tuple, list)) or len(state) != len(widths):
             got = type(state).__name__ + (f" of {len(state)}" if isinstance(state, (tuple, list)) else "")
-            raise TypeError(f"state: expected a tuple of {len(widths)} tensors, got {got}")
+            raise BadType(f"state: expected a tuple of {len(widths)} tensors, got {got}")
         meaning = "(L, b, m)" if batched else "(L, m), the input being unbatched"
         for i, (t, width) in enumerate(zip(state, widths, strict=True)):
             checks.tensor(f"state[{i}]", t, (L, batch, width) if batched else (L, width), meaning, u)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.errors import BadValue
 
 LYNDON = 1  # pysiglib's number for coordinates by Lyndon words, those of the authors' library
 
@@ -91,7 +92,7 @@ class SignatureNCDELayer(Layer):
         (N, b, width), step = x.shape, self.step
         h, kept, count = state
         if not bool(((count >= 0) & (count <= step)).all()):
-            raise ValueError(
+            raise BadValue(
                 f"state[2]: expected 0 to step={step} samples in unfinished windows, got {count.flatten().tolist()}"
             )
         # Samples from before stand right in front of the new ones, so that of k of them the first is at step - k.

@@ -26,9 +26,7 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-
-class NotARun(ValueError):
-    """A folder that is not a run's, or a file in it that cannot be read."""
+from unicornn.errors import NotARun
 
 
 @contextlib.contextmanager

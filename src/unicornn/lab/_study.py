@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unicornn.lab._run_folder import NotARun, read_json, write_json
+from unicornn.errors import BadType, NotARun
+from unicornn.lab._run_folder import read_json, write_json
 
 STATES = ("complete", "pruned", "failed")
 
@@ -123,7 +124,7 @@ def _check(study: Study) -> None:
 
     def expect(ok: bool, what: str) -> None:
         if not ok:
-            raise TypeError(f"it has no {what}")
+            raise BadType(f"it has no {what}")
 
     def finite(value: Any) -> bool:
         return isinstance(value, (int, float)) and math.isfinite(value)

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from unicornn.errors import BadValue, UnicornnError
+
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
     help="Recurrent networks for very long sequences: the experiments of the UnICORNN paper, and your own.",
@@ -26,11 +28,9 @@ RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `unicornn trai
 
 def main() -> None:
     """Runs a command; what can be expected to go wrong ends with one message and a status other than zero."""
-    from unicornn.lab.data._files import CorruptData, MissingData
-
     try:
         app()
-    except (ValueError, MissingData, CorruptData, FloatingPointError) as error:
+    except UnicornnError as error:
         _fail(str(error))
     except ImportError as error:
         known = "pip install" in str(error)  # ours, which says what to do
@@ -263,7 +263,7 @@ def bench(
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)([smh]?)", text)
     if not match or not float(match[1]):
-        raise ValueError(f"budget: expected a time such as 90s, 30m or 1.5h, got {text!r}")
+        raise BadValue(f"budget: expected a time such as 90s, 30m or 1.5h, got {text!r}")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 

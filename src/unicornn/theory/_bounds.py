@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn.errors import BadValue
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,14 @@ def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
         True
     """
     if not isinstance(layer, UnICORNN) or layer.bidirectional or layer.residual:
-        raise ValueError(f"layer: expected a UnICORNN of one direction, without residual connections, got {layer}")
+        raise BadValue(f"layer: expected a UnICORNN of one direction, without residual connections, got {layer}")
     if layer.alpha == 0:
-        raise ValueError("layer: expected alpha > 0, for the bounds divide by it; got alpha=0")
+        raise BadValue("layer: expected alpha > 0, for the bounds divide by it; got alpha=0")
     checks.whole("N", N, 1)
     target = checks.not_negative("target", target)
     alpha, dt, L = layer.alpha, max(layer.dt), layer.num_layers
     if dt >= 1:
-        raise ValueError(f"layer: expected dt < 1, which the proofs use, got {dt}")
+        raise BadValue(f"layer: expected dt < 1, which the proofs use, got {dt}")
     beta = max(1 + 2 * alpha, 4 * alpha**2)
     rate = max(2.0, float(layer.w[-1].detach().abs().max()) + alpha)
     gamma = rate + rate**2 / 2

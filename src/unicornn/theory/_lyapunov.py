@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
+from unicornn.errors import BadValue
 from unicornn.theory._profile import check_sequence, tensors_of
 
 
@@ -49,7 +50,7 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
     u = input.detach().double()
     N, b, _ = u.shape
     if 20 * period > N:
-        raise ValueError(f"input: expected at least 20 periods of {period} steps, got N={N}")
+        raise BadValue(f"input: expected at least 20 periods of {period} steps, got N={N}")
     both = torch.cat([u, u], 1)
     changed = both.clone()
     changed[0, b:] += size * torch.randn_like(u[0]) / u.shape[2] ** 0.5

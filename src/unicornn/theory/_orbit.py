@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unicornn import functional
 from unicornn._layer import UnICORNN
+from unicornn.errors import BadType, BadValue
 
 
 class Orbit(NamedTuple):
@@ -54,9 +55,9 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
         (torch.Size([101, 3, 4]), torch.Size([100, 3, 4]))
     """
     if not isinstance(layer, UnICORNN):
-        raise TypeError(f"layer: expected a UnICORNN, got {type(layer).__name__}")
+        raise BadType(f"layer: expected a UnICORNN, got {type(layer).__name__}")
     if layer.bidirectional:
-        raise ValueError("layer: expected bidirectional=False, for time has one direction here")
+        raise BadValue("layer: expected bidirectional=False, for time has one direction here")
     u, batched = layer._time_first(input)
     state = layer._with_batch(state, batched)
     w, _, _, c, _ = _letters(layer)

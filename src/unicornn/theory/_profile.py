@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
 from unicornn._state import State
+from unicornn.errors import BadValue
 
 
 def tensors_of(state: Any) -> list[Tensor]:
@@ -21,7 +22,7 @@ def tensors_of(state: Any) -> list[Tensor]:
 def check_sequence(input: Any) -> None:
     if not isinstance(input, Tensor) or input.dim() != 3:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise ValueError(f"input: expected a tensor of shape (N, b, d), got {got}")
+        raise BadValue(f"input: expected a tensor of shape (N, b, d), got {got}")
 
 
 def _half_square(output: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from unicornn._layer import UnICORNN
 from unicornn._ops import adjoint
 from unicornn._ops.stack import Stack, Weights, kept_length
+from unicornn.errors import BadType
 from unicornn.theory._orbit import orbits
 
 
@@ -67,7 +68,7 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
         (0.0, True)
     """
     if not isinstance(layer, UnICORNN) or layer.bidirectional:
-        raise TypeError(f"layer: expected a UnICORNN of one direction, got {layer}")
+        raise BadType(f"layer: expected a UnICORNN of one direction, got {layer}")
     layer = copy.deepcopy(layer).eval()  # no dropout, and gradients of its own
     u, batched = layer._time_first(input)
     u, state = u.detach(), layer._with_batch(state, batched)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from unicornn._layer import UnICORNN
+from unicornn.errors import BadType
 
 
 class WeightNorms:
@@ -27,7 +28,7 @@ class WeightNorms:
 
     def __init__(self, layer: UnICORNN) -> None:
         if not isinstance(layer, UnICORNN):
-            raise TypeError(f"layer: expected a UnICORNN, got {type(layer).__name__}")
+            raise BadType(f"layer: expected a UnICORNN, got {type(layer).__name__}")
         self.layer = layer
         self.at: list[int] = []
         self._norms: list[Tensor] = []

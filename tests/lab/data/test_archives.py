@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.lab.data import CorruptData
+from unicornn.errors import CorruptData
 from unicornn.lab.data._archives import members, opened
 
 FILES = {"top/train/pos/0_9.txt": b"good " * 300, "top/train/neg/0_1.txt": b"bad", "top/train/urls.txt": b"x"}

@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.lab.tasks import small
+from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import cli, tasks
-from unicornn.lab.data import CorruptData, File, MissingData, Source
+from unicornn.lab.data import File, Source
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -89,7 +90,7 @@ def test_the_command_fetches_and_reads(server, tmp_path, monkeypatch):
         files.append(dataclasses.replace(file, url=f"{address}/{name}", hash=sha256(folder / name)))
     monkeypatch.setattr("unicornn.lab.tasks.psmnist.FILES", files)
     task = dataclasses.replace(task, files=files)
-    monkeypatch.setattr(tasks.registry, "_built_in", lambda: {"psmnist": task})
+    monkeypatch.setattr(tasks._registry, "_built_in", lambda: {"psmnist": task})
     monkeypatch.setenv("UNICORNN_CACHE", str(tmp_path / "cache"))
     outcome = CliRunner().invoke(cli.app, ["data", "psmnist", "--data", str(tmp_path / "data")])
     assert outcome.exit_code == 0, outcome.exception

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from unicornn.lab.data import File, MissingData, Source
+from unicornn.errors import MissingData
+from unicornn.lab.data import File, Source
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from tests.lab.tasks import small
-from unicornn.lab.data import CorruptData
+from unicornn.errors import CorruptData
 from unicornn.lab.data._formats import read_cifar10, read_idx, read_ts
 
 

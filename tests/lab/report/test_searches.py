@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.report.fake import write_run, write_study
 from tests.lab.report.test_page import Page, pictures
-from unicornn.lab._run_folder import NotARun
+from unicornn.errors import NotARun
 from unicornn.lab.report import _search_figures as search_figures
 from unicornn.lab.report import find_runs, find_studies, report
 

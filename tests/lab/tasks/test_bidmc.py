@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests.lab.tasks import small
+from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
-from unicornn.lab.data import CorruptData, MissingData, Source
+from unicornn.lab.data import Source
 from unicornn.lab.data._archives import members
 from unicornn.lab.tasks.bidmc import ARCHIVES, FILES, SAME_PATIENT
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.tasks import small
-from unicornn.lab.data import CorruptData
+from unicornn.errors import CorruptData
 from unicornn.lab.tasks.cifar10_noise import FILE, TASK, Padded
 
 

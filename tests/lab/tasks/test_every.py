@@ -76,5 +76,5 @@ def test_two_steps_on_real_data(name, real, tmp_path, monkeypatch):
         cut = [Rows(part, torch.arange(min(len(part), 24)).numpy()) for part in parts[:3]]
         return type(parts)(*cut, parts.embedding)
 
-    monkeypatch.setattr(tasks.registry, "_built_in", lambda: {name: dataclasses.replace(task, load=slices)})
+    monkeypatch.setattr(tasks._registry, "_built_in", lambda: {name: dataclasses.replace(task, load=slices)})
     two_steps(name, real, tmp_path / "run")

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.tasks import small
-from unicornn.lab.data import CorruptData, Source
+from unicornn.errors import CorruptData
+from unicornn.lab.data import Source
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import GLOVE, REVIEWS, TASK, tokens
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.lab.tasks import small
-from unicornn.lab.data import CorruptData, MissingData
+from unicornn.errors import CorruptData, MissingData
 from unicornn.lab.tasks.psmnist import FILES, TASK, permutation
 
 

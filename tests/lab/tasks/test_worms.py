@@ -6,8 +6,8 @@ import torch
 
 from reproduction.by_hand import right_in
 from tests.lab.tasks import small
+from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
-from unicornn.lab.data import CorruptData, MissingData
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.tasks import eigenworms, worms44
 from unicornn.lab.tasks._parts import Moments

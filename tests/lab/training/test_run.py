@@ -14,9 +14,10 @@ from safetensors.torch import load_file, save_file
 
 from tests.lab.training import small
 from unicornn.baselines import MODELS
+from unicornn.errors import BadCheckpoint, Diverged, NotARun, RunExists
 from unicornn.lab import _run_folder as runs
-from unicornn.lab._run_folder import NotARun, Run
-from unicornn.lab.training import BadCheckpoint, Diverged, RunExists, evaluate, load_network, resolve, train
+from unicornn.lab._run_folder import Run
+from unicornn.lab.training import evaluate, load_network, resolve, train
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic.*")
 

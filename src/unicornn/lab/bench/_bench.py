@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unicornn import _checks as checks
+from unicornn.errors import BadValue
 from unicornn.lab.bench._jobs import SECONDS, Job, candidates, collect
 
 PROTOCOL = (
@@ -62,7 +63,7 @@ def bench(
     from unicornn.lab.bench._chart import chart  # not needed where it is measured, and slow to import
 
     if not lengths:
-        raise ValueError("lengths: expected at least one, got none")
+        raise BadValue("lengths: expected at least one, got none")
     times = sorted({checks.whole("lengths", N, 1) for N in lengths})
     sizes = {"b": checks.whole("batch_size", batch_size, 1), "d": checks.whole("d", d, 1)}
     sizes["m"] = checks.whole("hidden_size", hidden_size, 1)

@@ -13,13 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-
-class MissingData(Exception):
-    """A data file is not there; the message says which, where it is looked for and how to get it."""
-
-
-class CorruptData(Exception):
-    """A data file is not what it should be; the message says which one and what is wrong with it."""
+from unicornn.errors import BadValue, CorruptData, MissingData
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class File:
 
     def __post_init__(self) -> None:
         if self.url and ":" not in self.hash:
-            raise ValueError(f"hash: expected 'sha256:...' or 'md5:...' for {self.url}, got {self.hash!r}")
+            raise BadValue(f"hash: expected 'sha256:...' or 'md5:...' for {self.url}, got {self.hash!r}")
 
 
 def _default(variable: str, folder: str) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from unicornn.errors import CorruptData
 from unicornn.lab.data._archives import opened
-from unicornn.lab.data._files import CorruptData
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unicornn.errors import BadValue
+
 
 def held_out(n: int, sizes: tuple[int, ...], seed: int) -> list[np.ndarray]:
     """The numbers 0 ... n-1 dealt out at random: first those that are left, then as many as each size says.
@@ -14,7 +16,7 @@ def held_out(n: int, sizes: tuple[int, ...], seed: int) -> list[np.ndarray]:
         [57000, 3000]
     """
     if sum(sizes) >= n:
-        raise ValueError(f"sizes: expected fewer than the {n} there are, got {' + '.join(map(str, sizes))}")
+        raise BadValue(f"sizes: expected fewer than the {n} there are, got {' + '.join(map(str, sizes))}")
     order = np.random.default_rng(seed).permutation(n)
     left = n - sum(sizes)
     return [np.sort(part) for part in np.split(order, np.cumsum([left, *sizes])[:-1])]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from unicornn.errors import BadValue
 from unicornn.lab._run_folder import written_whole
 from unicornn.lab.report._folders import find_runs as find_runs
 from unicornn.lab.report._folders import find_studies as find_studies
@@ -41,9 +42,9 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
     """
     out = Path(out)
     if out.is_dir():
-        raise ValueError(f"out: expected the path of a file to write, got the folder {out}")
+        raise BadValue(f"out: expected the path of a file to write, got the folder {out}")
     if curves is not None and not Path(curves).is_dir():
-        raise ValueError(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
+        raise BadValue(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
     found, studies = find_runs(runs), find_studies(runs)
     text = make_page(group_runs(found), None if curves is None else Path(curves), studies)
     with written_whole(out) as file:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from unicornn import functional
 from unicornn._layer import UnICORNN
-from unicornn.lab._run_folder import NotARun, Run
+from unicornn.errors import BadType, BadValue, NotARun
+from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, read_study
 
 NEEDED = {"task": str, "model": str, "seed": int, "metric": str, "more_is_better": bool}  # of config.json
@@ -66,7 +67,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
         unicornn.lab._run_folder.NotARun: run: expected a run folder, or a folder that contains some, got nowhere
     """
     if isinstance(paths, (str, Path)):
-        raise TypeError(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")
+        raise BadType(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")
     found: dict[Path, Run] = {}
     for path in map(Path, paths):
         folders = [path] if (path / "config.json").is_file() else _runs_below(path)
@@ -75,7 +76,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
         for folder in folders:
             found.setdefault(folder.resolve(), Run(folder))
     if not len(paths):
-        raise ValueError("runs: expected at least one folder, got none")
+        raise BadValue("runs: expected at least one folder, got none")
     return [_check(run) for run in found.values()]
 
 

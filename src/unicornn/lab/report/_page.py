@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import unicornn
+from unicornn.errors import BadValue
 from unicornn.lab import _text as words
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study
@@ -55,7 +56,7 @@ def _reference(group: Group, curves: Path | None) -> pd.DataFrame | None:
     table = pd.read_csv(curves / f"{name}.csv")
     column = next((c for c in table if c.startswith("valid")), None)
     if column is None or "epoch" not in table:
-        raise ValueError(f"curves: expected columns epoch and valid_... in {curves / name}.csv, got {list(table)}")
+        raise BadValue(f"curves: expected columns epoch and valid_... in {curves / name}.csv, got {list(table)}")
     scale = 0.01 if column.endswith("_percent") else 1.0
     return pd.DataFrame({"epoch": table["epoch"], "valid": table[column] * scale})
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from unicornn import _checks as checks
 from unicornn import models
+from unicornn.errors import BadValue
 from unicornn.lab import tasks
 from unicornn.lab._study import Study
 from unicornn.lab.search._space import SPACE, Axis, as_dict, chosen
@@ -98,13 +99,13 @@ def make_plan(
     task = tasks.find(name)
     usual = resolve(task, name=name, model=model, variant=variant, seed=seed, budget=budget, settings=settings)
     if both := [key for key in space if key in settings]:
-        raise ValueError(f"--range: expected names that --set does not fix, got {both[0]!r} in both")
+        raise BadValue(f"--range: expected names that --set does not fix, got {both[0]!r} in both")
     dt = usual.model_options.get("dt")
     own = {"lr", "batch_size", *models.layer_options(model), *(["dt_first"] if isinstance(dt, (tuple, list)) else [])}
     left_out = {*settings, *(["dt_first"] if "dt" in settings else [])}
     axes, fixed = chosen([key for key in SPACE if key in own - left_out], space)
     if not axes:
-        raise ValueError("--range: expected something to search, but every parameter is fixed")
+        raise BadValue("--range: expected something to search, but every parameter is fixed")
     return Plan(
         name, task, model, variant, seed, budget, dict(settings), axes, fixed,
         checks.choice("sampler", sampler, SAMPLERS), checks.choice("pruner", pruner, PRUNERS),

@@ -18,13 +18,13 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 
+from unicornn.errors import BadValue, Diverged
 from unicornn.lab._study import Study, Trial
 from unicornn.lab.data._files import Source
 from unicornn.lab.search._plan import Plan, make_plan
 from unicornn.lab.search._progress import Shown, Watch
 from unicornn.lab.search._storage import FINISHED, Kept
 from unicornn.lab.training._batches import mixed
-from unicornn.lab.training._module import Diverged
 from unicornn.lab.training._train import train
 
 ENOUGH = 10  # complete trials, to speak of importances
@@ -90,7 +90,7 @@ def search(
         kept = Kept(url, f"{plan.task.name}/{folder.resolve().name}", plan, _pruner(plan))
         try:
             if not kept.study.get_trials(deepcopy=False) and (folder / "trials").exists():
-                raise ValueError(f"folder: {folder} has trials that the database does not know; name another --out")
+                raise BadValue(f"folder: {folder} has trials that the database does not know; name another --out")
             return _search(kept, plan, folder, source, shown)
         except KeyboardInterrupt:
             shown.say("stopped; the same command goes on")

@@ -10,6 +10,7 @@ from typing import Any
 from optuna import Trial
 
 from unicornn._checks import did_you_mean
+from unicornn.errors import BadValue
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Ax
     for name, value in changes.items():
         if name not in axes:
             names = ", ".join(axes) or "nothing, all is fixed"
-            raise ValueError(f"--range: expected one of {names}, got {name!r}{did_you_mean(name, axes)}")
+            raise BadValue(f"--range: expected one of {names}, got {name!r}{did_you_mean(name, axes)}")
         numbers = _numbers(name, value)
         if len(numbers) == 1:
             del axes[name]
@@ -90,14 +91,14 @@ def _numbers(name: str, value: Any) -> list[float]:
     try:
         numbers = [int(v) if whole else float(v) for v in values]
     except (ValueError, TypeError):
-        raise ValueError(f"--range {name}: expected {expected}, got {value!r}") from None
+        raise BadValue(f"--range {name}: expected {expected}, got {value!r}") from None
     least, reached = LEAST.get(name, 1 if whole else 0.0), name not in LEAST
     for v in numbers:
         if not math.isfinite(v) or v < least or (v == least and not reached) or (name == "dropout" and v >= 1):
             limits = f"{'>=' if reached else '>'} {least:g}" + (" and < 1" if name == "dropout" else "")
-            raise ValueError(f"--range {name}: expected numbers {limits}, got {v:g}")
+            raise BadValue(f"--range {name}: expected numbers {limits}, got {v:g}")
     if not numbers or (len(numbers) > 2 and not whole):
-        raise ValueError(f"--range {name}: expected {expected}, got {value!r}")
+        raise BadValue(f"--range {name}: expected {expected}, got {value!r}")
     return numbers
 
 
@@ -107,5 +108,5 @@ def _axis(name: str, numbers: list[float]) -> Axis:
         return Choice(tuple(int(v) for v in dict.fromkeys(numbers)))
     low, high = numbers
     if low >= high:
-        raise ValueError(f"--range {name}: expected LOW,HIGH with LOW < HIGH, got {low:g},{high:g}")
+        raise BadValue(f"--range {name}: expected LOW,HIGH with LOW < HIGH, got {low:g},{high:g}")
     return Range(low, high, usual.log)

@@ -21,6 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from unicornn.errors import BadValue
 from unicornn.lab.search._plan import Plan
 
 HEARTBEAT = 10  # seconds
@@ -50,7 +51,7 @@ class Kept:
             self.study.set_user_attr("about", new)
         elif different := [f"{k} was {old.get(k)}, is {v}" for k, v in new.items() if old.get(k) != v]:
             self.close()
-            raise ValueError(f"search: the one in {name} has other settings: {'; '.join(different)}")
+            raise BadValue(f"search: the one in {name} has other settings: {'; '.join(different)}")
 
     def close(self) -> None:
         self.storage.remove_session()
@@ -127,7 +128,7 @@ def _open(url: str) -> RDBStorage:
     try:
         where = make_url(url)
     except ArgumentError:
-        raise ValueError(
+        raise BadValue(
             "storage: expected the URL of a database, such as postgresql+psycopg://user@host/name, got something else"
         ) from None
     options: dict[str, Any] = {"pool_pre_ping": True}
@@ -143,10 +144,10 @@ def _open(url: str) -> RDBStorage:
                 )  # fmt: skip
         except ImportError as error:
             missing = getattr(error.__cause__, "name", None) or where.drivername
-            raise ValueError(f"storage: {where.drivername} needs {missing}, which is not installed") from None
+            raise BadValue(f"storage: {where.drivername} needs {missing}, which is not installed") from None
         except (SQLAlchemyError, StorageInternalError) as error:
             if attempt == ATTEMPTS:
                 shown = where.render_as_string(hide_password=True)
-                raise ValueError(f"storage: cannot open {shown}: {error.__cause__ or error}") from None
+                raise BadValue(f"storage: cannot open {shown}: {error.__cause__ or error}") from None
             time.sleep(0.2 * attempt)
     raise AssertionError("unreachable")

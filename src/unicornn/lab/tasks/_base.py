@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unicornn.errors import BadValue
 from unicornn.lab.data._files import File, Source
 
 KINDS = {  # kind of task: its metric, and whether more of it is better
@@ -93,7 +94,7 @@ class Sequences:
     def __post_init__(self) -> None:
         for name, value in (("target", self.target), ("lengths", self.lengths)):
             if value is not None and len(value) != len(self.u):
-                raise ValueError(f"{name}: expected one for each of the {len(self.u)} sequences, got {len(value)}")
+                raise BadValue(f"{name}: expected one for each of the {len(self.u)} sequences, got {len(value)}")
 
     def __len__(self) -> int:
         return len(self.u)
@@ -236,9 +237,9 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
+            raise BadValue(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
         if "unicornn" not in self.models:
-            raise ValueError("models: expected at least 'unicornn' and the arguments of its layer")
+            raise BadValue("models: expected at least 'unicornn' and the arguments of its layer")
 
     @property
     def metric(self) -> str:

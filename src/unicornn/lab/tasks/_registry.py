@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from unicornn._checks import did_you_mean
+from unicornn.errors import BadValue
 from unicornn.lab.tasks._base import Task
 
 
@@ -49,21 +50,21 @@ def find(name: str) -> Task:
         return _from_file(Path(path), which)
     if name not in _built_in():
         hint = did_you_mean(name, names())
-        raise ValueError(f"task: expected one of {', '.join(names())}, or the path of a .py file, got {name!r}{hint}")
+        raise BadValue(f"task: expected one of {', '.join(names())}, or the path of a .py file, got {name!r}{hint}")
     return _built_in()[name]
 
 
 def _from_file(path: Path, which: str) -> Task:
     if not path.is_file():
-        raise ValueError(f"task: expected the path of a file with TASK = Task(...), but there is no {path}")
+        raise BadValue(f"task: expected the path of a file with TASK = Task(...), but there is no {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"task: expected a Python file, got {path}")
+        raise BadValue(f"task: expected a Python file, got {path}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = {task.name: task for task in _tasks_in(module)}
     if not found:
-        raise ValueError(f"task: expected TASK = Task(...) in {path}, found none")
+        raise BadValue(f"task: expected TASK = Task(...) in {path}, found none")
     if which and which not in found:
-        raise ValueError(f"task: {path} has {', '.join(found)}, not {which!r}")
+        raise BadValue(f"task: {path} has {', '.join(found)}, not {which!r}")
     return found[which] if which else next(iter(found.values()))

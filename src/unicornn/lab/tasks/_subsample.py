@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from unicornn import _checks as checks
+from unicornn.errors import BadValue
 from unicornn.lab.tasks._base import Part, Sequences, Splits
 from unicornn.lab.tasks._crops import LENGTHS, Crops
 from unicornn.lab.tasks._parts import Moments, splits
@@ -76,7 +77,7 @@ def recordings(
     how, begin, times = options["subsample"], None, np.arange(longest)
     statistics = moments.over(rows[0], lengths)
     if how != "none" and entries > longest:
-        raise ValueError(f"entries: expected at most the {longest} of a recording, got {entries}")
+        raise BadValue(f"entries: expected at most the {longest} of a recording, got {entries}")
     if how == "last":
         times = np.arange(entries)
         begin = torch.from_numpy(np.maximum(lengths - entries, 0))

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import members
-from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import by_group, fifteen_percent
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
@@ -154,7 +155,7 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
         paths = list(dict.fromkeys(source.find(*FILES)))
         arrays = source.cached("bidmc", paths, f"{SECONDS} s every {EVERY} s, 0 is no figure", lambda: _parse(paths))
     elif options["split"] != "random":
-        raise ValueError("split: expected 'random' with source=ts, whose windows do not say whose they are")
+        raise BadValue("split: expected 'random' with source=ts, whose windows do not say whose they are")
     else:
         short = {"RESP": "RR", "HR": "HR"}[name]
         about = f"BIDMC32{short} of the TSR archive of time series regression, http://tseregression.org"

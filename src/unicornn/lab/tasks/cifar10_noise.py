@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from unicornn import _checks as checks
+from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import members
-from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_cifar10
 from unicornn.lab.data._splits import held_out
 from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
@@ -110,7 +111,7 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     train, test = parts
     rows, valid = held_out(len(train), (len(train) // 25,), options["split_seed"])
     if images > len(rows):
-        raise ValueError(f"images: expected at most the {len(rows)} of the training set, got {images}")
+        raise BadValue(f"images: expected at most the {len(rows)} of the training set, got {images}")
     return Splits(Rows(train, rows[: images or None]), Rows(train, valid), test)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.errors import CorruptData
+from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import fifteen_percent
 from unicornn.lab.tasks._base import Quoted, Splits, Task, Training

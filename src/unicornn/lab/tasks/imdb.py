@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unicornn.errors import CorruptData
 from unicornn.lab.data._archives import members, opened
-from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import held_out
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
 from unicornn.lab.tasks._parts import splits

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.errors import CorruptData
+from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_idx
 from unicornn.lab.data._splits import held_out
 from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training

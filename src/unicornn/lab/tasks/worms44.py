@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from unicornn.lab.data._files import CorruptData, File, Source
+from unicornn.errors import CorruptData
+from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import stratified_folds
 from unicornn.lab.tasks._base import Splits, Task, Training
 from unicornn.lab.tasks._parts import Moments

@@ -1,10 +1,10 @@
 """Training: settings, runs that can be killed and resumed, evaluation."""
 
-from unicornn.lab.training._checkpoint import BadCheckpoint as BadCheckpoint
+from unicornn.errors import BadCheckpoint as BadCheckpoint
+from unicornn.errors import Diverged as Diverged
+from unicornn.errors import RunExists as RunExists
 from unicornn.lab.training._config import Config as Config
 from unicornn.lab.training._config import resolve as resolve
-from unicornn.lab.training._module import Diverged as Diverged
-from unicornn.lab.training._train import RunExists as RunExists
 from unicornn.lab.training._train import evaluate as evaluate
 from unicornn.lab.training._train import load_network as load_network
 from unicornn.lab.training._train import train as train

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from unicornn.errors import BadValue
 from unicornn.lab.tasks._base import Batch, Part
 
 POOL = 100  # batches
@@ -44,7 +45,7 @@ class Batches(Sampler[Share]):
         sizes: Tensor | None = None,
     ) -> None:
         if n < 1:
-            raise ValueError("data: expected at least one sequence, got none")
+            raise BadValue("data: expected at least one sequence, got none")
         self.n, self.size, self.seed, self.rank, self.world, self.sizes = n, size, seed, rank, world, sizes
         self.epoch = -1
 

@@ -9,11 +9,8 @@ from typing import Any
 import torch
 from lightning.pytorch.plugins.io import CheckpointIO
 
+from unicornn.errors import BadCheckpoint
 from unicornn.lab._run_folder import written_whole
-
-
-class BadCheckpoint(ValueError):
-    """A checkpoint that cannot be used: truncated, or another program's, or another run's."""
 
 
 class WholeCheckpoints(CheckpointIO):

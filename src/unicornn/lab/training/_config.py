@@ -9,6 +9,7 @@ from typing import Any
 
 from unicornn import models
 from unicornn._checks import choice, did_you_mean
+from unicornn.errors import BadValue
 from unicornn.lab.tasks._base import Task, Training
 
 SCHEDULES = ("step", "onecycle", "cosine", "constant")
@@ -78,7 +79,7 @@ def resolve(
     """
     if variant is not None and variant not in task.variants:
         have = ", ".join(map(repr, task.variants)) or "none"
-        raise ValueError(f"variant: expected one of {task.name}'s ({have}), got {variant!r}")
+        raise BadValue(f"variant: expected one of {task.name}'s ({have}), got {variant!r}")
     possible = models.layer_options(model)
     training = dataclasses.asdict(task.training)
     of_model = dict(task.models.get(model, {}))
@@ -98,12 +99,12 @@ def resolve(
             elif key in possible:
                 of_model[key] = _like(key, value, of_model.get(key, possible[key]))
             elif changes is settings:  # a variant may speak of another model's settings
-                raise ValueError(_unknown(key, [*training, *task.options, *possible]))
+                raise BadValue(_unknown(key, [*training, *task.options, *possible]))
     training["schedule"] = choice("schedule", training["schedule"], SCHEDULES)
     training["optimizer"] = choice("optimizer", training["optimizer"], OPTIMIZERS)
     for key in ("lr", "batch_size", "epochs", "eval_batch_size"):
         if training[key] <= 0:
-            raise ValueError(f"{key}: expected a number > 0, got {training[key]}")
+            raise BadValue(f"{key}: expected a number > 0, got {training[key]}")
     of_model.setdefault("hidden_size", 128)
     return Config(name or task.name, model, seed, Training(**training), variant, of_model, of_task, budget)
 
@@ -119,7 +120,7 @@ def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE")
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise ValueError(f"{option}: expected {form}, got {pair!r}")
+            raise BadValue(f"{option}: expected {form}, got {pair!r}")
         settings[name.strip().replace("-", "_")] = value.strip()
     return settings
 
@@ -132,7 +133,7 @@ def _option(key: str, value: Any, values: Any) -> Any:
     value = _like(key, value, values[0])
     any_number = len(values) == 1 and isinstance(values[0], (int, float))
     if not any_number and value not in values:
-        raise ValueError(f"{key}: expected one of {', '.join(map(str, values))}, got {value!r}")
+        raise BadValue(f"{key}: expected one of {', '.join(map(str, values))}, got {value!r}")
     return value
 
 
@@ -149,7 +150,7 @@ def _like(key: str, value: Any, default: Any) -> Any:
             numbers = [float(v) for v in value.strip("[]()").split(",")]
             return numbers[0] if len(numbers) == 1 else tuple(numbers)
     except (ValueError, KeyError):
-        raise ValueError(f"{key}: expected something like {default!r}, got {value!r}") from None
+        raise BadValue(f"{key}: expected something like {default!r}, got {value!r}") from None
     return _literal(value) if default is None else value
 
 

@@ -12,16 +12,13 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric, MeanSquaredError, Metric
 from torchmetrics.classification import MulticlassAccuracy
 
+from unicornn.errors import Diverged
 from unicornn.lab.tasks._base import Batch, Task
 from unicornn.lab.training._batches import mixed
 from unicornn.lab.training._config import Config
 from unicornn.models import Network
 
 WARM_UP = 0.1  # of the one-cycle schedule
-
-
-class Diverged(FloatingPointError):
-    """The loss is not a finite number any more."""
 
 
 def rate(schedule: str, share: float, epoch: int, drop_after: int) -> float:

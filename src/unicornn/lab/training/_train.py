@@ -21,9 +21,10 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from unicornn import models
+from unicornn.errors import BadValue, NotARun, RunExists
 from unicornn.lab import tasks
 from unicornn.lab._environment import command, environment
-from unicornn.lab._run_folder import NotARun, Run, write_json, written_whole
+from unicornn.lab._run_folder import Run, write_json, written_whole
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.training import _checkpoint as checkpoint
@@ -32,10 +33,6 @@ from unicornn.lab.training._callbacks import Record, ShownProgress, best
 from unicornn.lab.training._config import Config, defaults
 from unicornn.lab.training._module import InTraining, metric, update, voted
 from unicornn.models import Network
-
-
-class RunExists(ValueError):
-    """A run folder is there already, and nobody said that it should be resumed."""
 
 
 def train(
@@ -88,7 +85,7 @@ def train(
     if resumed:
         done = len(checkpoint.read(folder / "last.ckpt")["unicornn"]["history"])  # before anything is changed
         if config.training.epochs < done:
-            raise ValueError(f"epochs: expected at least the {done} that the run has, got {config.training.epochs}")
+            raise BadValue(f"epochs: expected at least the {done} that the run has, got {config.training.epochs}")
     splits = task.load(source, config.task_options, config.seed)
     network = build(task, config, splits.embedding)
     if config.training.standardise:
@@ -121,9 +118,7 @@ def build(task: Task, config: Config, vectors: Tensor | None = None) -> Network:
 def _standardise(network: Network, splits: Splits) -> None:
     targets = getattr(splits.train, "target", None)
     if not isinstance(network, models.Regressor) or targets is None:
-        raise ValueError(
-            "standardise: expected false but for regressions whose training set has a ``target``, got true"
-        )
+        raise BadValue("standardise: expected false but for regressions whose training set has a ``target``, got true")
     network.standardise(targets)
 
 
@@ -273,7 +268,7 @@ def _check_same(config: Config, folder: Path) -> None:
         f"{name} was {was}, is {now}" for name in old if (was := _plain(old[name])) != (now := _plain(new[name]))
     ]
     if different:
-        raise ValueError(f"resume: the run in {folder} has other settings: {'; '.join(different)}")
+        raise BadValue(f"resume: the run in {folder} has other settings: {'; '.join(different)}")
 
 
 def _plain(value: Any) -> Any:
