@@ -1,6 +1,6 @@
 """Numba kernels of the baselines with a nonlinearity or gates in the recurrence: IndRNN, and SRU with minGRU.
 
-They are written as ``_ops.cpu_kernels`` is. A step works on one flat row of E = b·m elements; rows are cut into blocks of B
+Written as ``_ops.cpu_kernels`` is. A step works on one flat row of E = b·m elements; rows are cut into blocks of B
 elements; blocks are shared out among threads, and nothing crosses a block. What belongs to a block lies in one array D,
 at multiples of B, for the vectoriser can tell few arrays apart at run time; a step that touches too many of them is cut
 into several loops. A GROUP of blocks goes through time together: its D stays in the cache, and memory is read in long
