@@ -20,14 +20,14 @@ from unicornn.lab import tasks
 from unicornn.lab._environment import environment
 from unicornn.lab._run_folder import write_json
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Part
+from unicornn.lab.tasks._base import Split
 from unicornn.lab.tasks.worms44 import FOLDS
 from unicornn.lab.training._config import defaults
 
 
-def features(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+def features(split: Split) -> tuple[torch.Tensor, torch.Tensor]:
     """The logarithms of the deviations (n, d) over each recording's own steps, and the classes (n,)."""
-    u, target, lengths = part.batch(torch.arange(len(part)), -1)
+    u, target, lengths = split.batch(torch.arange(len(split)), -1)
     ends = [len(u)] * len(target) if lengths is None else lengths.tolist()
     return torch.stack([u[:n, i].std(0).log() for i, n in enumerate(ends)]), target
 
@@ -35,10 +35,10 @@ def features(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
 def right_in(fold: int, source: Source) -> tuple[int, int]:
     """Test recordings of a fold that are classified rightly, and how many there are."""
     task = tasks.find("worms44")
-    parts = task.load(source, defaults(task) | {"fold": fold}, 0)
+    splits = task.load(source, defaults(task) | {"fold": fold}, 0)
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000))
-    model.fit(*(each.numpy() for each in features(parts.train)))
-    u, target = features(parts.test)
+    model.fit(*(each.numpy() for each in features(splits.train)))
+    u, target = features(splits.test)
     return int((model.predict(u.numpy()) == target.numpy()).sum()), len(target)
 
 

@@ -88,8 +88,8 @@ def data(
         how = "verified by its hash" if verified else "here, in a form that has no published hash"
         console.print(f"{path}: {how}", highlight=False, soft_wrap=True)
     with console.status("Reading"):
-        parts = found.load(source, {option: values[0] for option, values in found.options.items()}, 0)
-    sizes = ", ".join(f"{name} {len(getattr(parts, name)):,}" for name in ("train", "valid", "test"))
+        splits = found.load(source, {option: values[0] for option, values in found.options.items()}, 0)
+    sizes = ", ".join(f"{name} {len(getattr(splits, name)):,}" for name in ("train", "valid", "test"))
     console.print(f"{found.name}: {sizes} sequences", highlight=False)
 
 
@@ -195,19 +195,19 @@ def search(
 @app.command()
 def evaluate(
     run: RunFolder,
-    part: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     data: DataFolder = None,
 ) -> None:
-    """The figure of a run's best weights on a part of the data."""
+    """The figure of a run's best weights on one split of the data."""
     from unicornn._checks import choice
     from unicornn.lab._run_folder import Run
     from unicornn.lab._text import figure
     from unicornn.lab.training import evaluate as measure
 
-    choice("part", part, ("train", "valid", "test"))
-    value, _ = measure(run, part, source=_source(data))
+    choice("split", split, ("train", "valid", "test"))
+    value, _ = measure(run, split, source=_source(data))
     metric = Run(run).config["metric"]
-    console.print(f"{part} {metric} [bold]{figure(metric, value)}[/] ({value:.6g})", highlight=False)
+    console.print(f"{split} {metric} [bold]{figure(metric, value)}[/] ({value:.6g})", highlight=False)
 
 
 @app.command()
@@ -269,5 +269,5 @@ def _seconds(text: str) -> float:
 
 def _folder(task: str, model: str, variant: str | None, seed: int, settings: list[str]) -> Path:
     """runs/task/model-variant-settings-seed: found again by the same command with --resume."""
-    parts = [model, *([variant] if variant else []), *sorted(settings), f"seed{seed}"]
-    return Path("runs") / task / re.sub(r"[^\w.=,+-]", "_", "-".join(parts))
+    words = [model, *([variant] if variant else []), *sorted(settings), f"seed{seed}"]
+    return Path("runs") / task / re.sub(r"[^\w.=,+-]", "_", "-".join(words))

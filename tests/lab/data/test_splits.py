@@ -12,11 +12,11 @@ seeds = st.integers(0, 2**32 - 1)
 
 @given(st.integers(3, 300), seeds)
 def test_a_partition(n, seed):
-    parts = fifteen_percent(n, seed)
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
-    assert len(parts[1]) == len(parts[2]) == max(1, round(0.15 * n))
-    for part, again in zip(parts, fifteen_percent(n, seed), strict=True):
-        np.testing.assert_array_equal(part, again)
+    splits = fifteen_percent(n, seed)
+    np.testing.assert_array_equal(np.sort(np.concatenate(splits)), np.arange(n))
+    assert len(splits[1]) == len(splits[2]) == max(1, round(0.15 * n))
+    for split, again in zip(splits, fifteen_percent(n, seed), strict=True):
+        np.testing.assert_array_equal(split, again)
 
 
 def test_seeds_differ():
@@ -31,9 +31,9 @@ def test_too_much():
 @given(st.lists(st.integers(0, 9), min_size=30, max_size=100), seeds)
 def test_groups_stay_together(groups, seed):
     groups = np.array([*groups, *range(10)])
-    parts = by_group(groups, seed)
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(groups)))
-    train, valid, test = (set(groups[part].tolist()) for part in parts)
+    splits = by_group(groups, seed)
+    np.testing.assert_array_equal(np.sort(np.concatenate(splits)), np.arange(len(groups)))
+    train, valid, test = (set(groups[split].tolist()) for split in splits)
     assert (len(train), len(valid), len(test)) == (6, 2, 2)
     assert len(train | valid | test) == 10
 

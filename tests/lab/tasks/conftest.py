@@ -48,8 +48,8 @@ def small_bidmc(tmp_path_factory):
 
 @pytest.fixture
 def small_imdb(source):
-    for (part, feeling), reviews in small.texts().items():
-        folder = source.data / "imdb/aclImdb" / part / feeling
+    for (split, feeling), reviews in small.texts().items():
+        folder = source.data / "imdb/aclImdb" / split / feeling
         folder.mkdir(parents=True)
         for i, text in enumerate(reviews):
             (folder / f"{i}_{8 if feeling == 'pos' else 2}.txt").write_text(text)

@@ -22,8 +22,8 @@ def needs(real, *files):
         pytest.skip(f"no {missing[0]} in UNICORNN_DATA")
 
 
-def everything(part, draw=-1):
-    return part.batch(torch.arange(len(part)), draw)
+def everything(split, draw=-1):
+    return split.batch(torch.arange(len(split)), draw)
 
 
 def idx(array):
@@ -32,7 +32,7 @@ def idx(array):
 
 
 def mnist(folder: Path, n=60, n_test=10, *, packed=True):
-    """Returns images and labels of both parts."""
+    """Returns images and labels of both splits."""
     random, made = np.random.default_rng(0), []
     (folder / "mnist").mkdir()
     for name, many in (("train", n), ("t10k", n_test)):
@@ -78,12 +78,12 @@ def vector(word):
 
 
 def texts():
-    """Part and feeling to 20 reviews; the rare words of each are in no other."""
+    """Split and feeling to 20 reviews; the rare words of each are in no other."""
     random = np.random.default_rng(0)
     made = {}
-    for part, feeling in imdb.FOLDERS:
-        made[part, feeling] = [
-            " ".join([*random.choice(COMMON, random.integers(1, 30)), f"{part}{feeling}{i}"]) for i in range(20)
+    for split, feeling in imdb.FOLDERS:
+        made[split, feeling] = [
+            " ".join([*random.choice(COMMON, random.integers(1, 30)), f"{split}{feeling}{i}"]) for i in range(20)
         ]
     made["test", "pos"][3] = made["train", "neg"][6] = "<br /><br />"
     return made

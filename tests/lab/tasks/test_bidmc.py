@@ -19,12 +19,12 @@ RR, HR = tasks.find("bidmc-rr"), tasks.find("bidmc-hr")
 
 
 def windows(splits):
-    """Index in all windows to (u, target), of all parts."""
+    """Index in all windows to (u, target), of all splits."""
     found = {}
-    for part in splits[:3]:
-        u, target, lengths = small.everything(part)
+    for split in splits[:3]:
+        u, target, lengths = small.everything(split)
         assert lengths is None
-        found |= {int(i): (u[:, j].numpy(), float(target[j])) for j, i in enumerate(part.rows)}
+        found |= {int(i): (u[:, j].numpy(), float(target[j])) for j, i in enumerate(split.rows)}
     return found
 
 
@@ -32,7 +32,7 @@ def windows(splits):
 def test_windows_and_targets(small_bidmc, task, column):
     source, signals, figures = small_bidmc
     splits = task.load(source, small.options(task), 0)
-    assert [len(part) for part in splits[:3]] == [159 - 48, 24, 24]
+    assert [len(split) for split in splits[:3]] == [159 - 48, 24, 24]
     cut = np.stack([signals[i // 3][375 * (i % 3) :][:4000] for i in range(159)])
     mean, deviation = cut[splits.train.rows].mean((0, 1)), cut[splits.train.rows].std((0, 1))
     found = windows(splits)
@@ -47,12 +47,12 @@ def test_no_patient_in_two_parts(small_bidmc):
     tests = set()
     for seed in range(20):
         splits = RR.load(source, small.options(RR, split="patient", split_seed=seed), 0)
-        recordings = [set((part.rows // 3 + 1).tolist()) for part in splits[:3]]
+        recordings = [set((split.rows // 3 + 1).tolist()) for split in splits[:3]]
         assert set.union(*recordings) == set(range(1, 54))
         assert sum(map(len, recordings)) == 53
-        for part in recordings:
+        for split in recordings:
             for same in ({6, 7, 8, 9}, {20, 21, 22, 23}, {38, 39}):
-                assert same <= part or not same & part
+                assert same <= split or not same & split
         tests.add(tuple(sorted(recordings[2])))
     assert len(tests) == 20
 
@@ -64,9 +64,9 @@ def test_archive_is_the_same(small_bidmc, tmp_path):
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         archive.add(source.data / "bidmc/bidmc_csv", "bidmc_csv")
     packed = RR.load(Source(tmp_path, tmp_path / "cache"), small.options(RR), 0)
-    for part, other in zip(packed[:3], RR.load(source, small.options(RR), 0)[:3], strict=True):
-        assert torch.equal(small.everything(part).u, small.everything(other).u)
-        assert torch.equal(small.everything(part).target, small.everything(other).target)
+    for split, other in zip(packed[:3], RR.load(source, small.options(RR), 0)[:3], strict=True):
+        assert torch.equal(small.everything(split).u, small.everything(other).u)
+        assert torch.equal(small.everything(split).target, small.everything(other).target)
 
 
 def test_missing_and_corrupt(small_bidmc, tmp_path):
@@ -107,9 +107,9 @@ def test_windows_without_a_figure_are_left_out(small_bidmc, tmp_path):
         (folder / name).write_text("\n".join([head, *changed]))
     for task, left_out in ((RR, 4), (HR, 1)):  # without rate: seconds 0 and 3, second 0; with a gap: second 0
         for split in task.options["split"]:
-            parts = task.load(Source(tmp_path, tmp_path / "cache"), small.options(task, split=split), 0)[:3]
-            assert sum(map(len, parts)) == 159 - left_out
-            assert all(small.everything(part).target.isfinite().all() for part in parts)
+            splits = task.load(Source(tmp_path, tmp_path / "cache"), small.options(task, split=split), 0)[:3]
+            assert sum(map(len, splits)) == 159 - left_out
+            assert all(small.everything(split).target.isfinite().all() for split in splits)
 
 
 def test_from_ts(source):
@@ -139,9 +139,9 @@ def test_real(real):
     small.needs(real, *FILES)
     for task, least, most, sizes in ((RR, 1, 40, [5509, 1181, 1181]), (HR, 40, 150, [5566, 1192, 1192])):
         splits = task.load(real, small.options(task), 0)
-        assert [len(part) for part in splits[:3]] == sizes
+        assert [len(split) for split in splits[:3]] == sizes
         assert f"{sum(sizes):,} windows" in task.size
-        targets = torch.cat([part.part.target[part.rows] for part in splits[:3]])
+        targets = torch.cat([split.whole.target[split.rows] for split in splits[:3]])
         assert targets.min() >= least
         assert targets.max() <= most
         u = splits.train.batch(torch.arange(0, sizes[0], 10), 0).u

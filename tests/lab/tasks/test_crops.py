@@ -19,10 +19,10 @@ def recordings(lengths=None, shares=LENGTHS["several"]):
 
 @pytest.mark.parametrize("lengths", [None, torch.tensor([80, 60, 41, 30, 7])])
 def test_crops_in_training(lengths):
-    part, ends = recordings(lengths), torch.full((5,), N) if lengths is None else lengths
+    split, ends = recordings(lengths), torch.full((5,), N) if lengths is None else lengths
     seen = set()
     for draw in range(40):
-        u, target, sizes = part.batch(torch.arange(5), draw)
+        u, target, sizes = split.batch(torch.arange(5), draw)
         assert torch.equal(target, torch.arange(5))
         for i in range(5):
             n = int(sizes[i])
@@ -35,15 +35,15 @@ def test_crops_in_training(lengths):
 
 
 def test_crops_depend_on_sequence_and_draw_alone():
-    part = recordings()
-    u = part.batch(torch.tensor([4, 1]), 7).u
-    assert torch.equal(part.batch(torch.tensor([1]), 7).u, u[:, 1:])
+    split = recordings()
+    u = split.batch(torch.tensor([4, 1]), 7).u
+    assert torch.equal(split.batch(torch.tensor([1]), 7).u, u[:, 1:])
 
 
 @pytest.mark.parametrize(("crops", "k"), [("several", 1), ("quarters", 4)])
 def test_votes_are_equal_pieces_and_mirrored(crops, k):
-    part = recordings(torch.tensor([80, 60, 41, 30, 7]), LENGTHS[crops])
-    u, target, sizes = part.batch(torch.tensor([1, 0]), -1)
+    split = recordings(torch.tensor([80, 60, 41, 30, 7]), LENGTHS[crops])
+    u, target, sizes = split.batch(torch.tensor([1, 0]), -1)
     assert u.shape == (N // k, 2 * 2 * k, 1)
     assert target.tolist() == [1, 0]
     n = 60 // k

@@ -9,7 +9,7 @@ import torch
 
 from tests.lab.tasks import small
 from unicornn.lab import tasks
-from unicornn.lab.tasks._parts import Rows
+from unicornn.lab.tasks._rows import Rows
 from unicornn.lab.training import train
 from unicornn.lab.training._config import resolve
 
@@ -72,9 +72,9 @@ def test_two_steps_on_real_data(name, real, tmp_path, monkeypatch):
     whole = task.load
 
     def slices(*arguments):
-        parts = whole(*arguments)
-        cut = [Rows(part, torch.arange(min(len(part), 24)).numpy()) for part in parts[:3]]
-        return type(parts)(*cut, parts.embedding)
+        splits = whole(*arguments)
+        cut = [Rows(split, torch.arange(min(len(split), 24)).numpy()) for split in splits[:3]]
+        return type(splits)(*cut, splits.embedding)
 
     monkeypatch.setattr(tasks._registry, "_built_in", lambda: {name: dataclasses.replace(task, load=slices)})
     two_steps(name, real, tmp_path / "run")

@@ -18,20 +18,20 @@ from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import GLOVE, REVIEWS, TASK, tokens
 
 
-def read(splits, part):
+def read(splits, split):
     """The reviews as lists of vectors' first numbers, and their classes."""
-    u, target, lengths = small.everything(part)
+    u, target, lengths = small.everything(split)
     return [splits.embedding[u[:n, i], 0].tolist() for i, n in enumerate(lengths)], target.tolist()
 
 
 def test_load(small_imdb):
     splits = TASK.load(small_imdb, small.options(TASK), 0)
-    assert [len(part) for part in splits[:3]] == [28, 12, 40]
+    assert [len(split) for split in splits[:3]] == [28, 12, 40]
     written = small.texts()
     order = [(text, feeling == "pos") for (_, feeling), some in written.items() for text in some]
-    for part in splits[:3]:
-        known, classes = read(splits, part)
-        for row, words, positive in zip(part.rows, known, classes, strict=True):
+    for split in splits[:3]:
+        known, classes = read(splits, split)
+        for row, words, positive in zip(split.rows, known, classes, strict=True):
             text, feeling = order[row]
             assert positive == feeling
             expected = [small.COMMON.index(w) + 1.0 for w in text.split() if w in small.COMMON]
@@ -46,10 +46,10 @@ def test_vocabulary_is_of_the_training_part(small_imdb):
     assert 6 in splits.train.rows  # the empty review
     assert len(splits.embedding) == 2 + 40 + 27
     assert not splits.embedding[:2].any()
-    for part in splits[:3]:
-        u, _, lengths = small.everything(part)
-        rare = u[lengths - 1, torch.arange(len(part))]
-        if part is splits.train:
+    for split in splits[:3]:
+        u, _, lengths = small.everything(split)
+        rare = u[lengths - 1, torch.arange(len(split))]
+        if split is splits.train:
             assert rare.unique().numel() == 28
             assert float(splits.embedding[rare[rare != imdb.UNK]].std()) == pytest.approx(1, abs=0.1)
         else:
@@ -108,8 +108,8 @@ def test_archives_are_the_same(small_imdb, tmp_path, form):
         (source.data / "glove/glove.6B.100d.txt.xz").write_bytes(lzma.compress(glove))
     packed, plain = (TASK.load(s, small.options(TASK), 0) for s in (source, small_imdb))
     assert torch.equal(packed.embedding, plain.embedding)
-    for part, other in zip(packed[:3], plain[:3], strict=True):
-        assert torch.equal(small.everything(part).u, small.everything(other).u)
+    for split, other in zip(packed[:3], plain[:3], strict=True):
+        assert torch.equal(small.everything(split).u, small.everything(other).u)
 
 
 def test_corrupt(small_imdb):
@@ -169,7 +169,7 @@ def test_tokens_lose_no_character(text):
 def test_real(real):
     small.needs(real, REVIEWS, GLOVE)
     splits = TASK.load(real, small.options(TASK), 0)
-    assert [len(part) for part in splits[:3]] == [17_500, 7_500, 25_000]
+    assert [len(split) for split in splits[:3]] == [17_500, 7_500, 25_000]
     assert splits.embedding.shape == (25_002, 100)
     u, target, lengths = small.everything(splits.test)
     assert target.bincount().tolist() == [12_500, 12_500]

@@ -38,8 +38,8 @@ def test_load(source, packed):
             u[:, :, 0].T.numpy(), test_images.reshape(10, 784)[:, permutation(name)] / 255, rtol=1e-6
         )
         assert target.tolist() == test_labels.tolist()
-        seen = torch.cat([small.everything(part).u[:, :, 0].T for part in (train, valid)])
-        targets = torch.cat([small.everything(part).target for part in (train, valid)])
+        seen = torch.cat([small.everything(split).u[:, :, 0].T for split in (train, valid)])
+        targets = torch.cat([small.everything(split).target for split in (train, valid)])
         ordered = images.reshape(60, 784)[:, permutation(name)]
         key = {tuple(image): label for image, label in zip(ordered.tolist(), labels.tolist(), strict=True)}
         assert len(key) == 60

@@ -1,4 +1,4 @@
-"""EigenWorms and the 44 worms: parts, standardisation, sub-sampling, lengths."""
+"""EigenWorms and the 44 worms: splits, standardisation, sub-sampling, lengths."""
 
 import numpy as np
 import pytest
@@ -10,18 +10,18 @@ from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.tasks import eigenworms, worms44
-from unicornn.lab.tasks._parts import Moments
+from unicornn.lab.tasks._rows import Moments
 
 
 def test_eigenworms(eigenworms_source):
     source, u, labels = eigenworms_source
-    parts = eigenworms.TASK.load(source, small.options(eigenworms.TASK), 0)[:3]
-    assert [len(part) for part in parts] == [28, 6, 6]
-    rows = [part.rows for part in parts]
+    splits = eigenworms.TASK.load(source, small.options(eigenworms.TASK), 0)[:3]
+    assert [len(split) for split in splits] == [28, 6, 6]
+    rows = [split.rows for split in splits]
     assert sorted(np.concatenate(rows).tolist()) == list(range(40))
     mean, deviation = u[rows[0]].mean((0, 1)), u[rows[0]].std((0, 1))
-    for part, row in zip(parts, rows, strict=True):
-        batch = small.everything(part)
+    for split, row in zip(splits, rows, strict=True):
+        batch = small.everything(split)
         assert batch.lengths is None
         assert batch.target.tolist() == [labels[i] for i in row]
         np.testing.assert_allclose(batch.u.transpose(0, 1), (u[row] - mean) / deviation, atol=1e-4)
@@ -29,8 +29,8 @@ def test_eigenworms(eigenworms_source):
 
 def test_duplicates(eigenworms_source):
     source, _, _ = eigenworms_source
-    parts = eigenworms.TASK.load(source, small.options(eigenworms.TASK, duplicates="drop"), 0)[:3]
-    assert sorted(np.concatenate([part.rows for part in parts]).tolist()) == [*range(37), 38, 39]
+    splits = eigenworms.TASK.load(source, small.options(eigenworms.TASK, duplicates="drop"), 0)[:3]
+    assert sorted(np.concatenate([split.rows for split in splits]).tolist()) == [*range(37), 38, 39]
 
 
 def test_subsampling(eigenworms_source):
@@ -68,15 +68,15 @@ def test_worms44(worms):
     source, recordings, labels = worms
     tested = []
     for fold in range(5):
-        parts = worms44.TASK.load(source, small.options(worms44.TASK, fold=fold), 0)[:3]
-        rows = [part.rows for part in parts]
+        splits = worms44.TASK.load(source, small.options(worms44.TASK, fold=fold), 0)[:3]
+        rows = [split.rows for split in splits]
         assert sorted(np.concatenate(rows).tolist()) == list(range(22))
         following = worms44.TASK.load(source, small.options(worms44.TASK, fold=(fold + 1) % 5), 0)
         np.testing.assert_array_equal(rows[1], following.test.rows)
         tested += rows[2].tolist()
         training = np.concatenate([recordings[i] for i in rows[0]])
-        for part, row in zip(parts, rows, strict=True):
-            u, target, lengths = small.everything(part)
+        for split, row in zip(splits, rows, strict=True):
+            u, target, lengths = small.everything(split)
             assert target.tolist() == labels[row].tolist()
             assert lengths.tolist() == [len(recordings[i]) for i in row]
             for j, i in enumerate(row):
@@ -90,9 +90,9 @@ def test_worms44_subsampling(worms):
     source, _, _ = worms
 
     def shortest(**options):
-        for part in worms44.TASK.load(source, small.options(worms44.TASK, **options), 0)[:3]:
-            if 13 in part.rows:
-                return part.batch(torch.from_numpy(np.flatnonzero(part.rows == 13)), -1)
+        for split in worms44.TASK.load(source, small.options(worms44.TASK, **options), 0)[:3]:
+            if 13 in split.rows:
+                return split.batch(torch.from_numpy(np.flatnonzero(split.rows == 13)), -1)
 
     whole = shortest()
     assert whole.u.shape == (55, 1, 6)
@@ -167,7 +167,7 @@ def test_real_worms44(real):
     small.needs(real, worms44.FILE)
     train, valid, test, _ = worms44.TASK.load(real, small.options(worms44.TASK), 0)
     assert (len(train), len(valid), len(test)) == (26, 9, 9)
-    batches = [small.everything(part) for part in (train, valid, test)]
+    batches = [small.everything(split) for split in (train, valid, test)]
     targets = torch.cat([b.target for b in batches])
     assert targets.bincount().tolist() == [10, 9, 9, 9, 7]
     lengths = torch.cat([torch.full((len(b.target),), 17_984) if b.lengths is None else b.lengths for b in batches])

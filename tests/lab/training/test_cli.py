@@ -46,7 +46,7 @@ def test_from_training_to_report():
     assert "test accuracy" in said
     assert "epoch 2/2" in said
     run = os.path.join("runs", "small", "unicornn-dt=0.2-seed3")
-    status, said = unicornn("evaluate", run, "--part", "valid")
+    status, said = unicornn("evaluate", run, "--split", "valid")
     assert status == 0
     assert "valid accuracy" in said
     status, said = unicornn("diagnose", run)

@@ -12,14 +12,14 @@ def held_out(n: int, sizes: tuple[int, ...], seed: int) -> list[np.ndarray]:
 
     Example:
         >>> from unicornn.lab.data._splits import held_out
-        >>> [len(part) for part in held_out(60_000, (3_000,), seed=0)]
+        >>> [len(split) for split in held_out(60_000, (3_000,), seed=0)]
         [57000, 3000]
     """
     if sum(sizes) >= n:
         raise BadValue(f"sizes: expected fewer than the {n} there are, got {' + '.join(map(str, sizes))}")
     order = np.random.default_rng(seed).permutation(n)
     left = n - sum(sizes)
-    return [np.sort(part) for part in np.split(order, np.cumsum([left, *sizes])[:-1])]
+    return [np.sort(split) for split in np.split(order, np.cumsum([left, *sizes])[:-1])]
 
 
 def fifteen_percent(n: int, seed: int) -> list[np.ndarray]:
@@ -27,7 +27,7 @@ def fifteen_percent(n: int, seed: int) -> list[np.ndarray]:
 
     Example:
         >>> from unicornn.lab.data._splits import fifteen_percent
-        >>> [len(part) for part in fifteen_percent(259, seed=0)]
+        >>> [len(split) for split in fifteen_percent(259, seed=0)]
         [181, 39, 39]
     """
     size = max(1, round(0.15 * n))
@@ -35,16 +35,16 @@ def fifteen_percent(n: int, seed: int) -> list[np.ndarray]:
 
 
 def by_group(groups: np.ndarray, seed: int) -> list[np.ndarray]:
-    """70/15/15 % of the groups: members of a group (n,) are never in two parts.
+    """70/15/15 % of the groups: members of a group (n,) are never in two splits.
 
     Example:
         >>> import numpy as np
         >>> from unicornn.lab.data._splits import by_group
-        >>> [len(part) for part in by_group(np.arange(100) // 10, seed=0)]
+        >>> [len(split) for split in by_group(np.arange(100) // 10, seed=0)]
         [60, 20, 20]
     """
     names, member = np.unique(groups, return_inverse=True)
-    return [np.flatnonzero(np.isin(member, part)) for part in fifteen_percent(len(names), seed)]
+    return [np.flatnonzero(np.isin(member, split)) for split in fifteen_percent(len(names), seed)]
 
 
 def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> np.ndarray:

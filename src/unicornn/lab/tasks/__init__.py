@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from unicornn.lab.tasks._base import Batch as Batch
-from unicornn.lab.tasks._base import Part as Part
 from unicornn.lab.tasks._base import Quoted as Quoted
 from unicornn.lab.tasks._base import Sequences as Sequences
+from unicornn.lab.tasks._base import Split as Split
 from unicornn.lab.tasks._base import Splits as Splits
 from unicornn.lab.tasks._base import Task as Task
 from unicornn.lab.tasks._base import Training as Training

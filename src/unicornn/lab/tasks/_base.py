@@ -42,10 +42,11 @@ class Batch(NamedTuple):
     lengths: Tensor | None = None
 
 
-class Part(Protocol):
-    """The training, validation or test set. ``Sequences`` is one; a class of one's own needs these two methods.
+class Split(Protocol):
+    """One split of the data: the training, the validation or the test set.
 
-    It may have ``sizes``, a tensor (n,) of the sequences' lengths: then those in a batch are of similar length.
+    ``Sequences`` is one; a class of one's own needs these two methods. It may have ``sizes``, a tensor (n,)
+    of the sequences' lengths: then those in a batch are of similar length.
 
     Example:
         >>> import torch
@@ -69,7 +70,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Sequences:
-    """A Part held in memory, or memory-mapped.
+    """A Split held in memory, or memory-mapped.
 
     Args:
         u: (n, N, d), or (n, N) whole numbers for text.
@@ -81,8 +82,8 @@ class Sequences:
     Example:
         >>> import torch
         >>> from unicornn.lab.tasks import Sequences
-        >>> part = Sequences(torch.zeros(10, 100, 3), torch.zeros(10, dtype=torch.int64))
-        >>> part.batch(torch.tensor([0, 4]), draw=0).u.shape
+        >>> split = Sequences(torch.zeros(10, 100, 3), torch.zeros(10, dtype=torch.int64))
+        >>> split.batch(torch.tensor([0, 4]), draw=0).u.shape
         torch.Size([100, 2, 3])
     """
 
@@ -116,19 +117,19 @@ class Splits(NamedTuple):
     Example:
         >>> import torch
         >>> from unicornn.lab.tasks import Sequences, Splits
-        >>> parts = [Sequences(torch.zeros(n, 100, 3), torch.zeros(n)) for n in (70, 15, 15)]
-        >>> len(Splits.of(parts).test)
+        >>> splits = [Sequences(torch.zeros(n, 100, 3), torch.zeros(n)) for n in (70, 15, 15)]
+        >>> len(Splits.of(splits).test)
         15
     """
 
-    train: Part
-    valid: Part
-    test: Part
+    train: Split
+    valid: Split
+    test: Split
     embedding: Tensor | None = None
 
     @classmethod
-    def of(cls, parts: Iterable[Part], embedding: Tensor | None = None) -> Splits:
-        train, valid, test = parts
+    def of(cls, splits: Iterable[Split], embedding: Tensor | None = None) -> Splits:
+        train, valid, test = splits
         return cls(train, valid, test, embedding)
 
 

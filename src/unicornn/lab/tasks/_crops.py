@@ -8,21 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.lab.tasks._base import Batch, Part
+from unicornn.lab.tasks._base import Batch, Split
 
 LENGTHS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # of crops, relative to the longest recording
 
 
 @dataclass(frozen=True)
 class Crops:
-    """The recordings of another Part in pieces.
+    """The recordings of another Split in pieces.
 
     In training each recording is a random crop, or its mirror image (-u); all crops of an epoch have one length.
     Afterwards (draw -1) it is seen in equal pieces of the longest of these lengths, each also mirrored, and the
     network's outputs for them are averaged.
 
     Args:
-        part: the recordings.
+        whole: the recordings.
         shares: the lengths of crops, relative to the longest recording.
         seed: of the crops.
 
@@ -30,20 +30,20 @@ class Crops:
         >>> import torch
         >>> from unicornn.lab.tasks import Sequences
         >>> from unicornn.lab.tasks._crops import Crops
-        >>> part = Crops(Sequences(torch.zeros(10, 100, 3), torch.arange(10)), shares=(0.25,), seed=0)
-        >>> part.batch(torch.tensor([0, 4]), draw=-1).u.shape  # two recordings, four pieces, mirrored or not
+        >>> split = Crops(Sequences(torch.zeros(10, 100, 3), torch.arange(10)), shares=(0.25,), seed=0)
+        >>> split.batch(torch.tensor([0, 4]), draw=-1).u.shape  # two recordings, four pieces, mirrored or not
         torch.Size([25, 16, 3])
     """
 
-    part: Part
+    whole: Split
     shares: tuple[float, ...]
     seed: int
 
     def __len__(self) -> int:
-        return len(self.part)
+        return len(self.whole)
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
-        u, target, lengths = self.part.batch(indices, draw)
+        u, target, lengths = self.whole.batch(indices, draw)
         N, b = u.shape[:2]
         lengths = torch.full((b,), N) if lengths is None else lengths
         if draw < 0:

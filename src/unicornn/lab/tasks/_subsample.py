@@ -17,9 +17,9 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
-from unicornn.lab.tasks._base import Part, Sequences, Splits
+from unicornn.lab.tasks._base import Sequences, Split, Splits
 from unicornn.lab.tasks._crops import LENGTHS, Crops
-from unicornn.lab.tasks._parts import Moments, splits
+from unicornn.lab.tasks._rows import Moments, splits
 
 N = 17_984
 OPTIONS = {"subsample": ("none", "last", "random"), "entries": (N,), "crops": ("none", *LENGTHS), "split_seed": (0,)}
@@ -62,7 +62,7 @@ def recordings(
     options: Mapping[str, Any],
     seed: int,
 ) -> Splits:
-    """The three parts of a set of recordings.
+    """The three splits of a set of recordings.
 
     Args:
         u: (n, N, d), anything where a recording is shorter than N.
@@ -87,7 +87,7 @@ def recordings(
         lengths = np.searchsorted(times, lengths)
     change = Entries(*statistics, begin, torch.from_numpy(times))
     ragged = None if (lengths == len(times)).all() else torch.from_numpy(lengths)
-    part: Part = Sequences(u, target, ragged, change)
+    whole: Split = Sequences(u, target, ragged, change)
     if options["crops"] != "none":
-        part = Crops(part, LENGTHS[options["crops"]], seed)
-    return splits(part, rows)
+        whole = Crops(whole, LENGTHS[options["crops"]], seed)
+    return splits(whole, rows)

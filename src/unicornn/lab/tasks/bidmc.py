@@ -28,7 +28,7 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import by_group, fifteen_percent
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
-from unicornn.lab.tasks._parts import Moments, splits
+from unicornn.lab.tasks._rows import Moments, splits
 
 HZ, SECONDS, EVERY = 125, 32, 3
 N = HZ * SECONDS
@@ -55,7 +55,7 @@ FILES = [
 
 @dataclass(frozen=True)
 class Windows:
-    """A Part whose sequences are cut out of long recordings, overlapping or not, when they are asked for.
+    """A Split whose sequences are cut out of long recordings, overlapping or not, when they are asked for.
 
     Args:
         signals: (steps of all recordings, d).
@@ -67,8 +67,8 @@ class Windows:
         >>> import numpy as np, torch
         >>> from unicornn.lab.tasks.bidmc import Windows
         >>> signals, begin = np.zeros((60_000, 2), np.float32), np.arange(0, 50_000, 375)
-        >>> part = Windows(signals, begin, torch.zeros(len(begin)), torch.zeros(2), torch.ones(2))
-        >>> part.batch(torch.tensor([0, 1]), draw=0).u.shape
+        >>> split = Windows(signals, begin, torch.zeros(len(begin)), torch.zeros(2), torch.ones(2))
+        >>> split.batch(torch.tensor([0, 1]), draw=0).u.shape
         torch.Size([4000, 2, 2])
     """
 
@@ -159,7 +159,7 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
     else:
         short = {"RESP": "RR", "HR": "HR"}[name]
         about = f"BIDMC32{short} of the TSR archive of time series regression, http://tseregression.org"
-        paths = source.find(*(File(f"tsr/BIDMC32{short}_{part}.ts", about=about) for part in ("TRAIN", "TEST")))
+        paths = source.find(*(File(f"tsr/BIDMC32{short}_{split}.ts", about=about) for split in ("TRAIN", "TEST")))
         arrays = source.cached(f"bidmc-{short.lower()}-ts", paths, "", lambda: _parse_ts(paths, name))
     known = np.flatnonzero(np.isfinite(arrays[name]))
     if options["split"] == "random":
@@ -169,7 +169,7 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
         if options["split"] == "patient":
             whose = np.array([SAME_PATIENT.get(number, number) for number in whose.tolist()])
         rows = by_group(whose, options["split_seed"])
-    rows = [known[part] for part in rows]
+    rows = [known[split] for split in rows]
     statistics = Moments(arrays["first"], arrays["second"]).over(rows[0])
     target = torch.from_numpy(np.array(arrays[name]))
     return splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
@@ -200,7 +200,7 @@ def _task(
         files=FILES,
         protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, as the TSR archive's 7,949; {windows:,} "
         "have a figure to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "
-        "so almost all of a test window has been seen in training. split=recording keeps a recording in one part, "
+        "so almost all of a test window has been seen in training. split=recording keeps a recording in one split, "
         "split=patient all recordings of a patient (46 patients; some were recorded more than once). Targets in their "
         "own units; RMSE over all windows. Channels standardised by the training set.",
     )

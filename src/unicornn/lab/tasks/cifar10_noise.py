@@ -22,7 +22,7 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_cifar10
 from unicornn.lab.data._splits import held_out
 from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
-from unicornn.lab.tasks._parts import Rows
+from unicornn.lab.tasks._rows import Rows
 
 N, ROWS, D = 1000, 32, 96
 
@@ -103,12 +103,12 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     steps, short = (checks.whole(name, options[name], ROWS) for name in ("steps", "short_steps"))
     lengths = steps, checks.whole("short_epochs", options["short_epochs"], 0), short
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
-    parts, first = [], 0
+    splits, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
-        parts.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first, *lengths)))
+        splits.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first, *lengths)))
         first += len(target)
-    train, test = parts
+    train, test = splits
     rows, valid = held_out(len(train), (len(train) // 25,), options["split_seed"])
     if images > len(rows):
         raise BadValue(f"images: expected at most the {len(rows)} of the training set, got {images}")

@@ -26,7 +26,7 @@ def _splits(u: Tensor, target: Tensor, change: Callable[[Tensor, Tensor, int], T
     rest, test = train_test_split(np.arange(len(u)), test_size=0.2, stratify=target, random_state=0)
     train, valid = train_test_split(rest, test_size=0.25, stratify=target[rest], random_state=0)
     return Splits.of(
-        Sequences(u[part], target[part], change=change) for part in map(torch.from_numpy, (train, valid, test))
+        Sequences(u[split], target[split], change=change) for split in map(torch.from_numpy, (train, valid, test))
     )
 
 

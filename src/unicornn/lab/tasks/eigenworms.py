@@ -14,16 +14,16 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import fifteen_percent
 from unicornn.lab.tasks._base import Quoted, Splits, Task, Training
-from unicornn.lab.tasks._parts import Moments
+from unicornn.lab.tasks._rows import Moments
 from unicornn.lab.tasks._subsample import OPTIONS, VARIANTS, recordings
 
 FILES = [
     File(
-        f"uea/EigenWorms_{part}.ts",
-        also=(f"uea/EigenWorms/EigenWorms_{part}.ts",),
+        f"uea/EigenWorms_{split}.ts",
+        also=(f"uea/EigenWorms/EigenWorms_{split}.ts",),
         about="EigenWorms of the UEA archive of multivariate time series, https://timeseriesclassification.com",
     )
-    for part in ("TRAIN", "TEST")
+    for split in ("TRAIN", "TEST")
 ]
 
 
@@ -45,7 +45,7 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     u, keep = arrays["u"], np.arange(len(arrays["u"]))
     if options["duplicates"] == "drop":
         keep = np.array(arrays["distinct"])
-    rows = [keep[part] for part in fifteen_percent(len(keep), options["split_seed"])]
+    rows = [keep[split] for split in fifteen_percent(len(keep), options["split_seed"])]
     moments = Moments(arrays["first"], arrays["second"])
     classes = torch.from_numpy(arrays["classes"].astype("int64"))
     return recordings(u, classes, np.full(len(u), u.shape[1]), moments, rows, options, seed)
@@ -78,6 +78,6 @@ TASK = Task(
     ),
     files=FILES,
     protocol="All 259 recordings of both files, 70/15/15 % at random, one split for all seeds; channels standardised "
-    "by the training set. Some recordings are there twice, perhaps in two parts: duplicates=drop leaves one of each, "
+    "by the training set. Some recordings are there twice, perhaps in two splits: duplicates=drop leaves one of each, "
     "as later papers do, so name it beside a figure. A test set of 39 has steps of 2.6 %.",
 )

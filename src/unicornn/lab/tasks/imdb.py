@@ -22,7 +22,7 @@ from unicornn.lab.data._archives import members, opened
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import held_out
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
-from unicornn.lab.tasks._parts import splits
+from unicornn.lab.tasks._rows import splits
 
 WORDS, D = 25_000, 100
 PAD, UNK, SPECIAL = 0, 1, 2
@@ -62,7 +62,7 @@ def tokens(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Reviews:
-    """A Part of texts: each batch is padded to the longest in it.
+    """A Split of texts: each batch is padded to the longest in it.
 
     Args:
         words: all reviews one after another, in numbers.

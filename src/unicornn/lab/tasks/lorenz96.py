@@ -40,12 +40,12 @@ def trajectories(F: float, sequences: int, seed: int) -> np.ndarray:
 
 
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    parts = []
-    for part in range(3):  # the same data for every seed of the training
-        path = torch.from_numpy(trajectories(options["F"], SEQUENCES, part)).float()
+    splits = []
+    for split in range(3):  # the same data for every seed of the training
+        path = torch.from_numpy(trajectories(options["F"], SEQUENCES, split)).float()
         seen = path[:, :N] - options["F"] if options["inputs"] == "deviation" else path[:, :N]
-        parts.append(Sequences(seen, path[:, AHEAD:]))
-    return Splits.of(parts)
+        splits.append(Sequences(seen, path[:, AHEAD:]))
+    return Splits.of(splits)
 
 
 TASK = Task(

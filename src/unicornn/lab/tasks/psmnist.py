@@ -19,7 +19,7 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_idx
 from unicornn.lab.data._splits import held_out
 from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
-from unicornn.lab.tasks._parts import Rows
+from unicornn.lab.tasks._rows import Rows
 
 PIXELS = 28 * 28
 

@@ -18,7 +18,7 @@ from unicornn.errors import CorruptData
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import stratified_folds
 from unicornn.lab.tasks._base import Splits, Task, Training
-from unicornn.lab.tasks._parts import Moments
+from unicornn.lab.tasks._rows import Moments
 from unicornn.lab.tasks._subsample import OPTIONS, VARIANTS, N, recordings
 
 FOLDS = 5
@@ -55,7 +55,7 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
         padded[: len(worm)] = worm
     fold = stratified_folds(labels, FOLDS, options["split_seed"])
     test, valid = fold == options["fold"], fold == (options["fold"] + 1) % FOLDS
-    rows = [np.flatnonzero(part) for part in (~test & ~valid, valid, test)]
+    rows = [np.flatnonzero(split) for split in (~test & ~valid, valid, test)]
     classes = torch.from_numpy(labels.astype("int64"))
     return recordings(u, classes, lengths, Moments.of(worms), rows, options, seed)
 

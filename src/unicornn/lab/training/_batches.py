@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from unicornn.errors import BadValue
-from unicornn.lab.tasks._base import Batch, Part
+from unicornn.lab.tasks._base import Batch, Split
 
 POOL = 100  # batches
 
@@ -79,19 +79,19 @@ class Batches(Sampler[Share]):
 
 
 class _Loaded(Dataset[tuple[Batch, float]]):
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Split) -> None:
         self.part = part
 
     def __getitem__(self, share: Share) -> tuple[Batch, float]:
         return self.part.batch(share.indices, share.draw), share.weight
 
 
-def batches_of(part: Part, size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> Batches:
-    """The batches of a Part, by length if it says how long its sequences are."""
+def batches_of(part: Split, size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> Batches:
+    """The batches of a Split, by length if it says how long its sequences are."""
     return Batches(len(part), size, seed, rank, world, sizes=getattr(part, "sizes", None))
 
 
-def loader(part: Part, batches: Batches) -> DataLoader[tuple[Batch, float]]:
+def loader(part: Split, batches: Batches) -> DataLoader[tuple[Batch, float]]:
     return DataLoader(_Loaded(part), sampler=batches, batch_size=None)
 
 

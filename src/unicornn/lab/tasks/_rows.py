@@ -1,4 +1,4 @@
-"""What the tasks with real data share: rows of a Part, and the statistics by which inputs are standardised."""
+"""What the tasks with real data share: rows of a Split, and the statistics by which inputs are standardised."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.lab.tasks._base import Batch, Part, Splits
+from unicornn.lab.tasks._base import Batch, Split, Splits
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some of the sequences of a Part, without a copy.
+    """A Split that has some of the sequences of a larger one, without a copy.
 
     Args:
-        part: the Part.
+        whole: the larger one.
         rows: (n,), their indices in it.
 
     Example:
         >>> import numpy as np, torch
         >>> from unicornn.lab.tasks import Sequences
-        >>> from unicornn.lab.tasks._parts import Rows
+        >>> from unicornn.lab.tasks._rows import Rows
         >>> everything = Sequences(torch.zeros(10, 100, 3), torch.arange(10))
         >>> Rows(everything, np.array([2, 5, 7])).batch(torch.tensor([0, 2]), draw=0).target
         tensor([2, 7])
     """
 
-    part: Part
+    whole: Split
     rows: np.ndarray
 
     def __len__(self) -> int:
@@ -38,23 +38,23 @@ class Rows:
 
     @property
     def sizes(self) -> Tensor | None:
-        """How long each sequence is, (n,), if the Part says so."""
-        sizes: Tensor | None = getattr(self.part, "sizes", None)
+        """How long each sequence is, (n,), if the whole says so."""
+        sizes: Tensor | None = getattr(self.whole, "sizes", None)
         return None if sizes is None else sizes[torch.from_numpy(self.rows)]
 
     @property
     def target(self) -> Tensor:
-        """(n,), where the Part has it."""
-        target: Tensor = self.part.target[torch.from_numpy(self.rows)]  # type: ignore[attr-defined]
+        """(n,), where the whole has it."""
+        target: Tensor = self.whole.target[torch.from_numpy(self.rows)]  # type: ignore[attr-defined]
         return target
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
-        return self.part.batch(torch.from_numpy(self.rows[indices.numpy()]), draw)
+        return self.whole.batch(torch.from_numpy(self.rows[indices.numpy()]), draw)
 
 
-def splits(part: Part, rows: Sequence[np.ndarray], embedding: Tensor | None = None) -> Splits:
-    """Training, validation and test rows of one Part."""
-    train, valid, test = (Rows(part, r) for r in rows)
+def splits(whole: Split, rows: Sequence[np.ndarray], embedding: Tensor | None = None) -> Splits:
+    """Training, validation and test set, each some rows of one Split."""
+    train, valid, test = (Rows(whole, r) for r in rows)
     return Splits(train, valid, test, embedding)
 
 
