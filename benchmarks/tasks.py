@@ -6,7 +6,6 @@ from pathlib import Path
 
 from benchmarks.pages import fill
 from unicornn.lab import tasks
-from unicornn.lab._text import figure
 
 PAGE = Path(__file__).parent.parent / "docs" / "training.md"
 
@@ -19,9 +18,9 @@ def table() -> list[str]:
     for name in tasks.names():
         task = tasks.find(name)
         ours = [quoted for quoted in task.paper if quoted.model.startswith("UnICORNN")]
-        figures = ", ".join(dict.fromkeys(figure(task.metric, q.value, q.deviation) for q in ours))
+        figures = ", ".join(dict.fromkeys(task.metric.text(q.value, q.deviation) for q in ours))
         options = "; ".join(f"{k}: {', '.join(map(str, values))}" for k, values in task.options.items())
-        cells = (f"`{name}`", task.title, task.size, f"{task.metric} {figures}" if ours else "", options)
+        cells = (f"`{name}`", task.title, task.size, f"{task.metric.name} {figures}" if ours else "", options)
         lines.append(f"| {' | '.join(cells)} | {', '.join(task.variants)} |".replace("  |", " |"))
     return lines
 

@@ -48,7 +48,7 @@ def best(runs: list[Record]) -> str:
 def paper(task: str, model: str, **options: Any) -> str:
     """The published figures of a model."""
     found = [
-        figure(tasks.find(task).metric, quoted.value, quoted.deviation)
+        tasks.find(task).metric.text(quoted.value, quoted.deviation)
         for quoted in tasks.find(task).paper
         if quoted.model.lower().startswith(model) and all(options.get(k) == v for k, v in quoted.only.items())
     ]

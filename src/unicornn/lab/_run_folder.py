@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from unicornn.errors import NotARun
+from unicornn.lab._metric import Metric
 
 
 @contextlib.contextmanager
@@ -91,6 +92,10 @@ class Run:
     @cached_property
     def result(self) -> dict[str, Any]:
         return read_json(self.path / "result.json")
+
+    @property
+    def metric(self) -> Metric:
+        return Metric(self.config["metric"], self.config["more_is_better"])
 
     @property
     def finished(self) -> bool:

@@ -56,7 +56,6 @@ def _source(data: Path | None) -> Any:
 def tasks(data: DataFolder = None) -> None:
     """What there is to learn: size, the paper's result, whether the data is here."""
     from unicornn.lab import tasks as every
-    from unicornn.lab._text import figure
 
     source = _source(data)
     table = Table("task", "data", "metric", "paper", "here?", "variants")
@@ -64,8 +63,8 @@ def tasks(data: DataFolder = None) -> None:
         task = every.find(name)
         ours = [q for q in task.paper if q.model.startswith("UnICORNN")]
         here = "yes" if all(map(source.has, task.files)) else "no"
-        figures = ", ".join(dict.fromkeys(figure(task.metric, q.value) for q in ours)) or "–"
-        table.add_row(name, task.size, task.metric, figures, here, ", ".join(task.variants) or "–")
+        figures = ", ".join(dict.fromkeys(task.metric.text(q.value) for q in ours)) or "–"
+        table.add_row(name, task.size, task.metric.name, figures, here, ", ".join(task.variants) or "–")
     console.print(table)
     console.print(f"Data folder: {source.data}", highlight=False, soft_wrap=True)
     console.print("A task of your own is a file with TASK = Task(...): unicornn train mine.py", highlight=False)
@@ -115,7 +114,7 @@ def train(
     import torch
 
     from unicornn.lab import tasks as every
-    from unicornn.lab._text import duration, figure
+    from unicornn.lab._text import duration
     from unicornn.lab.training import resolve
     from unicornn.lab.training import train as run
     from unicornn.lab.training._config import parse
@@ -137,7 +136,7 @@ def train(
     if done.finished and rank() == 0:
         result, metric = done.result, found.metric
         console.print(
-            f"test {metric} [bold]{figure(metric, result['test'])}[/] (validation {figure(metric, result['valid'])}, "
+            f"test {metric.name} [bold]{metric.text(result['test'])}[/] (validation {metric.text(result['valid'])}, "
             f"epoch {result['best_epoch']} of {result['epochs']}) · {done.config['parameters']:,} parameters · "
             f"{duration(result['seconds'])}",
             highlight=False,
@@ -201,13 +200,12 @@ def evaluate(
     """The figure of a run's best weights on one split of the data."""
     from unicornn._checks import choice
     from unicornn.lab._run_folder import Run
-    from unicornn.lab._text import figure
     from unicornn.lab.training import evaluate as measure
 
     choice("split", split, ("train", "valid", "test"))
     value, _ = measure(run, split, source=_source(data))
-    metric = Run(run).config["metric"]
-    console.print(f"{split} {metric} [bold]{figure(metric, value)}[/] ({value:.6g})", highlight=False)
+    metric = Run(run).metric
+    console.print(f"{split} {metric.name} [bold]{metric.text(value)}[/] ({value:.6g})", highlight=False)
 
 
 @app.command()

@@ -35,7 +35,7 @@ def two_steps(name, source, folder, **settings):
     run = train(config, folder, source=source, callbacks=[stop])
     assert stop.trained
     assert math.isfinite(run.result["test"])
-    assert run.config["metric"] == task.metric
+    assert run.config["metric"] == task.metric.name
     return run
 
 

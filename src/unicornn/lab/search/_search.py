@@ -86,7 +86,7 @@ def search(
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    with _quiet(), Shown(console, plan.task.metric, trials) as shown:
+    with _quiet(), Shown(console, plan.task.metric.name, trials) as shown:
         kept = Kept(url, f"{plan.task.name}/{folder.resolve().name}", plan, _pruner(plan))
         try:
             if not kept.study.get_trials(deepcopy=False) and (folder / "trials").exists():
@@ -196,7 +196,7 @@ def _trial(trial: FrozenTrial, plan: Plan) -> Trial:
     if why:
         state, value = "failed", None
     elif trial.state == TrialState.PRUNED:
-        state, value = "pruned", (max if plan.task.more_is_better else min)(values, default=None)
+        state, value = "pruned", plan.task.metric.best(values, value=float)
     seconds = 0.0 if trial.duration is None else round(trial.duration.total_seconds(), 3)
     return Trial(trial.number, state, value, trial.user_attrs["parameters"], seconds, len(values), why)
 

@@ -44,7 +44,7 @@ class Kept:
         self.storage = _open(url)
         self.study = optuna.create_study(
             storage=self.storage, study_name=name, pruner=pruner, load_if_exists=True,
-            direction="maximize" if plan.task.more_is_better else "minimize",
+            direction="maximize" if plan.task.metric.more_is_better else "minimize",
         )  # fmt: skip
         old, new = self.study.user_attrs.get("about"), plan.about()
         if old is None:

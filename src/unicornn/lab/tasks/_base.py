@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from unicornn.errors import BadValue
+from unicornn.lab._metric import Metric
 from unicornn.lab.data._files import File, Source
 
-KINDS = {  # kind of task: its metric, and whether more of it is better
-    "classify": ("accuracy", True),
-    "regress": ("RMSE", False),
-    "forecast": ("NRMSE", False),
+KINDS = {  # kind of task: its metric
+    "classify": Metric("accuracy", more_is_better=True),
+    "regress": Metric("RMSE", more_is_better=False),
+    "forecast": Metric("NRMSE", more_is_better=False),
 }
 
 
@@ -215,7 +216,7 @@ class Task:
     Example:
         >>> from unicornn.lab import tasks
         >>> task = tasks.find("psmnist")
-        >>> task.kind, task.metric, task.models["unicornn"]["alpha"]
+        >>> task.kind, task.metric.name, task.models["unicornn"]["alpha"]
         ('classify', 'accuracy', 12.53)
     """
 
@@ -243,9 +244,5 @@ class Task:
             raise BadValue("models: expected at least 'unicornn' and the arguments of its layer")
 
     @property
-    def metric(self) -> str:
-        return KINDS[self.kind][0]
-
-    @property
-    def more_is_better(self) -> bool:
-        return KINDS[self.kind][1]
+    def metric(self) -> Metric:
+        return KINDS[self.kind]

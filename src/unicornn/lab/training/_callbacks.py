@@ -15,21 +15,13 @@ from torch.utils.tensorboard import SummaryWriter
 
 from unicornn._layer import UnICORNN
 from unicornn.lab._run_folder import written_whole
-from unicornn.lab._text import duration, figure
+from unicornn.lab._text import duration
 from unicornn.lab.training._module import InTraining
 
 
-def better(new: float, old: float | None, more_is_better: bool) -> bool:
-    return old is None or (new > old if more_is_better else new < old)
-
-
-def best(history: list[dict[str, float]], more_is_better: bool) -> dict[str, float] | None:
-    """The first of the epochs with the best validation figure."""
-    found: dict[str, float] | None = None
-    for row in history:
-        if better(row["valid"], found["valid"] if found else None, more_is_better):
-            found = row
-    return found
+def valid(row: dict[str, float]) -> float:
+    """The metric on the validation set, after an epoch."""
+    return row["valid"]
 
 
 class Record(pl.Callback):
@@ -49,11 +41,11 @@ class Record(pl.Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: Any) -> None:
         row = self._row(module)  # on all processes: the figures are over all of them
-        before = best(module.history, module.task.more_is_better)
+        before = module.task.metric.best(module.history, value=valid)
         module.history.append(row)
         whole = not trainer.should_stop or module.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
         if trainer.is_global_zero:
-            if better(row["valid"], before["valid"] if before else None, module.task.more_is_better):
+            if module.task.metric.better(row["valid"], before["valid"] if before else None):
                 with written_whole(self.folder / "best.safetensors") as file:
                     file.write(safetensors.torch.save(module.network.state_dict()))
             self._write(module.history)
@@ -133,11 +125,11 @@ class ShownProgress(pl.Callback):
             if share > self.resumed_at
             else "",
         }
-        top = best(module.history, module.task.more_is_better)
+        metric = module.task.metric
+        top = metric.best(module.history, value=valid)
         if top is not None:
-            metric = module.task.metric
             last = module.history[-1]["valid"]
-            fields["valid"] = f"validation {metric} {figure(metric, last)} (best {figure(metric, top['valid'])})"
+            fields["valid"] = f"validation {metric.name} {metric.text(last)} (best {metric.text(top['valid'])})"
         return fields
 
     def on_exception(self, trainer: pl.Trainer, module: Any, exception: BaseException) -> None:

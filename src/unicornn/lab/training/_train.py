@@ -29,7 +29,7 @@ from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.training import _checkpoint as checkpoint
 from unicornn.lab.training._batches import batches_of, loader, mixed
-from unicornn.lab.training._callbacks import Record, ShownProgress, best
+from unicornn.lab.training._callbacks import Record, ShownProgress, valid
 from unicornn.lab.training._config import Config, defaults
 from unicornn.lab.training._module import InTraining, metric, update, voted
 from unicornn.models import Network
@@ -282,8 +282,8 @@ def _write_config(folder: Path, task: Task, config: Config, network: Network) ->
     more = {
         "command": command(),
         "parameters": models.count(network),
-        "metric": task.metric,
-        "more_is_better": task.more_is_better,
+        "metric": task.metric.name,
+        "more_is_better": task.metric.more_is_better,
         "title": task.title,
         "protocol": task.protocol,
     }
@@ -292,7 +292,7 @@ def _write_config(folder: Path, task: Task, config: Config, network: Network) ->
 
 
 def _finish(folder: Path, task: Task, config: Config, splits: Splits, module: InTraining, test: bool) -> None:
-    top = best(module.history, task.more_is_better)
+    top = task.metric.best(module.history, value=valid)
     assert top is not None  # at least one epoch was trained
     figures = {"valid": top["valid"]}
     arrays: dict[str, np.ndarray] = {}
