@@ -7,11 +7,13 @@ python -m benchmarks.theory --quick --out DIR    # small sizes, to see that it r
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import sys
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,24 +90,28 @@ def orders(dts: tuple[float, ...]) -> list[dict[str, Any]]:
 
 def slack(networks: int) -> dict[str, dict[str, float]]:
     """How many times the bounds are what they bound, over random networks where the proofs hold."""
-    ratios: dict[str, list[float]] = {"y": [], "z": [], "gradient": []}
+    ratios: defaultdict[str, list[float]] = defaultdict(list)
     for seed in range(networks):
         torch.manual_seed(seed)
         dt, alpha = 10 ** float(torch.empty(1).uniform_(-4, -1.3)), float(torch.empty(1).uniform_(0.1, 3))
         layer = UnICORNN(2, 5, 1 + seed % 3, dt=dt, alpha=alpha, dtype=torch.float64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            N = min(theory.bounds(layer, 1).steps, 2000)
-        target = torch.randn(N, 1, 5, dtype=torch.float64)
-        limits = theory.bounds(layer, N, float(target.abs().max()))
+            found = theory.bounds(layer, 1)
+            N = min(found.steps, found.gradient_steps or found.steps, 2000)
+            target = torch.randn(N, 1, 5, dtype=torch.float64)
+            limits = theory.bounds(layer, N, float(target.abs().max()))
         u = torch.randn(N, 1, 2, dtype=torch.float64)
         run = theory.orbits(layer, u)
-        for letter in "yz":
+        for letter, bound in itertools.product("yz", ("", "_always")):
             seen = torch.stack([getattr(o, letter)[1:].abs().amax((1, 2)) for o in run]).amax(0)
-            ratios[letter].append(float((getattr(limits, letter) / seen).min()))
+            name = f"{letter}, at any length" if bound else f"{letter}, eq:hsbd"
+            ratios[name].append(float((getattr(limits, letter + bound) / seen).min()))
         loss = (layer(u)[0] - target).square().sum() / 2 / N
         largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
-        ratios["gradient"].append(limits.gradient / largest)
+        if layer.num_layers == 1:
+            ratios["gradient, eq:gbd, one layer"].append(limits.gradient / largest)
+        ratios["gradient, at any length and depth"].append(limits.gradient_always / largest)
     return {k: {"least": min(v), "median": sorted(v)[len(v) // 2]} for k, v in ratios.items()}
 
 

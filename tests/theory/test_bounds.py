@@ -36,20 +36,61 @@ def test_states_and_gradients_are_within_their_bounds(data):
         torch.nn.init.uniform_(w, -2, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        N = min(theory.bounds(layer, 1).steps, 300)
-    target = torch.randn(N, 1, 5, dtype=torch.float64)
-    limits = theory.bounds(layer, N, float(target.abs().max()))
-    assert limits.proven
+        found = theory.bounds(layer, 1)
+        N = min(found.gradient_steps if L == 1 else found.steps, 300)
+        target = torch.randn(N, 1, 5, dtype=torch.float64)
+        limits = theory.bounds(layer, N, float(target.abs().max()))
+    assert limits.proven == (L == 1)
     u = torch.randn(N, 1, 2, dtype=torch.float64) * data.draw(st.sampled_from([0.1, 1.0, 10.0]))
     # eq:hsbd is of the hidden states, of which the input is none: it enters eq:p11 as y⁰, so keep it within
     u = u.clamp(-float(limits.y[0]), float(limits.y[0]))
     for orbit in theory.orbits(layer, u):
         assert bool((orbit.y[1:].abs().amax((1, 2)) <= limits.y).all())
         assert bool((orbit.z[1:].abs().amax((1, 2)) <= limits.z).all())
+        assert bool((orbit.y[1:].abs().amax((1, 2)) <= limits.y_always).all())
+        assert bool((orbit.z[1:].abs().amax((1, 2)) <= limits.z_always).all())
     output, _ = layer(u)
     loss = (output - target).square().sum() / 2 / N
     largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
-    assert largest <= limits.gradient
+    assert largest <= limits.gradient_always
+    if L == 1:
+        assert largest <= limits.gradient
+
+
+def test_eq_gbd_is_not_proven_for_two_layers_and_false():
+    """The top layer has w = 0, so γ is small; the way through the first layer's time is not in the proof."""
+    layer = UnICORNN(1, 1, 2, dt=1e-3, alpha=0.1, dtype=torch.float64)
+    with torch.no_grad():
+        for letter, values in (("w", (-1e4, 0.0)), ("c", (30.0, 30.0)), ("V", (1.0, 1.0)), ("b", (0.0, 0.0))):
+            for parameter, value in zip(getattr(layer, letter), values, strict=True):
+                parameter.fill_(value)
+    N, target = 315, 1.0
+    with pytest.warns(RuntimeWarning, match="eq:gbd up to no steps, for it is of one layer and this has 2; N=315"):
+        limits = theory.bounds(layer, N, target)
+    assert limits.steps >= N  # eq:hsbd's proof reaches
+    assert not limits.proven
+    loss = (layer(torch.zeros(N, 1, 1, dtype=torch.float64))[0] - target).square().sum() / 2 / N
+    largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
+    assert limits.gradient == pytest.approx(125, rel=0.01)
+    assert largest > 50 * limits.gradient
+    assert largest <= limits.gradient_always < 1e30
+
+
+def test_eq_hsbd_is_false_at_long_times():
+    """A square wave in resonance: the amplitude grows as 2t/π, the bound as √t. What holds always grows as t."""
+    N, layer = 3000, UnICORNN(1, 1, dt=0.05, alpha=1.0, dtype=torch.float64)
+    with torch.no_grad():
+        layer.w[0].fill_(0.0)
+        layer.V[0].fill_(1.0)
+        layer.c[0].fill_(30.0)
+    u = 20 * torch.sign(torch.sin(0.05 * torch.arange(N) + 0.01)).double()[:, None, None]
+    with pytest.warns(RuntimeWarning, match="eq:hsbd is proven up to 7 steps"):
+        limits = theory.bounds(layer, N)
+    y = theory.orbits(layer, u)[0].y[1:, 0, 0].abs()
+    passed = (y > limits.y).nonzero()
+    assert 700 < int(passed[0]) < 1000
+    assert bool((y <= limits.y_always).all())
+    assert (y / limits.y_always)[-500:].max() > 0.6  # 2/π: a square wave nearly attains it
 
 
 def test_constants_are_the_papers():
@@ -57,7 +98,8 @@ def test_constants_are_the_papers():
     torch.nn.init.constant_(layer.w[1], -3.0)
     torch.nn.init.constant_(layer.V[0], 1.0)  # ‖V¹‖_∞ = 2
     torch.nn.init.constant_(layer.V[1], 0.1)  # below 1, hence 1
-    limits = theory.bounds(layer, 10, target=0.25)
+    with pytest.warns(RuntimeWarning, match="of one layer and this has 2"):
+        limits = theory.bounds(layer, 10, target=0.25)
     assert limits.beta == 2.0
     assert limits.gamma == 3.5 + 3.5**2 / 2
     assert limits.V == 2.0
@@ -70,7 +112,7 @@ def test_constants_are_the_papers():
 
 def test_outside_the_proofs_is_told():
     layer = UnICORNN(2, 3, dt=0.1)
-    with pytest.warns(RuntimeWarning, match=r"the proofs reach \d+ steps with this layer"):
+    with pytest.warns(RuntimeWarning, match=r"eq:gbd up to \d+ steps; N=1000"):
         assert not theory.bounds(layer, 1000).proven
     for arguments, message in (
         ({"alpha": 0.0}, "expected alpha > 0"),

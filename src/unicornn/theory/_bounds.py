@@ -1,4 +1,8 @@
-"""Appendix C's bounds: of the hidden states, eq:hsbd, and of the gradients, eq:gbd, with all their constants."""
+"""Appendix C's bounds: of the hidden states, eq:hsbd, and of the gradients, eq:gbd, with all their constants.
+
+The paper's proofs end after a time of order 1/β, and that of eq:gbd is for one layer only. What holds for any length
+and any number of layers stands beside them; docs/theory.md derives it.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,26 @@ from unicornn.errors import BadValue
 class Bounds:
     """The bounds for a layer over N steps from a zero state, and the constants they are made of.
 
-    y, z: (N,), what |y_n| and |z_n| of no neuron and layer exceed, n = 1, …, N: eq:hsbd.
-    gradient: what |∂E/∂θ| of no parameter exceeds, for the loss of eq:lf1: eq:gbd. The proof (eq:p11, eq:p12) takes the
-    input for a hidden state y⁰ that keeps to the same bound: |u| must not exceed F.
+    y, z: (N,), what |y_n| and |z_n| of no neuron and layer exceed, n = 1, …, N: eq:hsbd, for n <= steps. Later it may
+    be false: an input in resonance passes it.
+    gradient: what |∂E/∂θ| of no parameter exceeds, for the loss of eq:lf1: eq:gbd, for N <= gradient_steps. The proof
+    (eq:p11, eq:p12) takes the input for a hidden state y⁰ that keeps to the same bound: |u| must not exceed F.
+    steps: up to which n eq:hsbd is proven. The proof uses (1 + βΔt)ⁿ ≤ 1 + 2βnΔt "as Δt ≪ 1" (eq:pf35), which is true
+    up to about βnΔt = 1.26, however small Δt is.
+    gradient_steps: up to which N eq:gbd is proven. With one layer as before, with γ too (eq:mat7). With more layers it
+    is 0: eq:grad3 follows one way through the layers, γ is the top layer's, and eq:pe1 and eq:pe2 lose a factor m.
+    y_always, z_always, gradient_always: (N,), (N,) and a number, bounds that hold for every N and L; infinite where
+    a²α >= 4, for then the step itself is unstable. That of the gradient is exponential in N; it holds for |u| <= F too.
     beta, gamma, V, F, Delta, T: the paper's letters. Delta is the main text's; the supplement (eq:gbddef_SM) has
     √(1 + 2βT) in it where the main text has √(2(1 + 2βT)), but its own proof (eq:p12) arrives at the latter.
-    steps: up to which n the proofs hold. They use (1 + βΔt)ⁿ ≤ 1 + 2βnΔt "as Δt ≪ 1" (eq:pf35), and the same with γ
-    (eq:mat7). That is true up to about βnΔt = 1.26, however small Δt is; beyond, nothing is proven.
     """
 
     y: Tensor
     z: Tensor
     gradient: float
+    y_always: Tensor
+    z_always: Tensor
+    gradient_always: float
     beta: float
     gamma: float
     V: float
@@ -37,11 +49,12 @@ class Bounds:
     Delta: float
     T: float
     steps: int
+    gradient_steps: int
 
     @property
     def proven(self) -> bool:
-        """Whether the proofs hold for all N steps."""
-        return self.steps >= len(self.y)
+        """Whether eq:hsbd and eq:gbd are both proven for N steps of this layer."""
+        return min(self.steps, self.gradient_steps) >= len(self.y)
 
 
 def steps_proven(rate: float, dt: float) -> int:
@@ -69,9 +82,9 @@ def steps_proven(rate: float, dt: float) -> int:
 
 
 def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
-    """eq:hsbd and eq:gbd for this layer, as it is now, and sequences of N steps.
+    """eq:hsbd and eq:gbd for this layer, as it is now, and sequences of N steps; and what holds for every N.
 
-    With a Δt for each layer the largest counts. Warns where the proofs do not reach (see ``Bounds.steps``).
+    With a Δt for each layer the largest counts. Warns where the paper's proofs do not reach (see ``Bounds``).
 
     Args:
         layer: with α > 0 and without residual connections, as in the proofs.
@@ -80,7 +93,7 @@ def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
 
     Example:
         >>> from unicornn import UnICORNN, theory
-        >>> theory.bounds(UnICORNN(2, 4, 2, dt=0.01), N=30).proven
+        >>> theory.bounds(UnICORNN(2, 4, dt=0.01), N=30).proven
         True
     """
     if not isinstance(layer, UnICORNN) or layer.bidirectional or layer.residual:
@@ -95,19 +108,61 @@ def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
     beta = max(1 + 2 * alpha, 4 * alpha**2)
     rate = max(2.0, float(layer.w[-1].detach().abs().max()) + alpha)
     gamma = rate + rate**2 / 2
-    V = math.prod(max(1.0, float(torch.linalg.matrix_norm(V.detach().double(), math.inf))) for V in layer.V)
-    t = dt * torch.arange(1, N + 1, dtype=torch.float64)
+    V = math.prod(max(1.0, norm) for norm in _norms(layer))
+    n = torch.arange(1, N + 1, dtype=torch.float64)
     T = N * dt
     growth = 1 + 2 * beta * T
     F = math.sqrt(2 / alpha * growth)
     Delta = 2 + math.sqrt(2 * growth) + (2 + alpha) * F
     gradient = (1 - dt**L) / (1 - dt) * T * (1 + 2 * gamma * T) * V * (target + F) * Delta
-    steps = min(steps_proven(beta, dt), steps_proven(gamma, dt))
-    if steps < N:
+    steps = steps_proven(beta, dt)
+    gradient_steps = min(steps, steps_proven(gamma, dt)) if L == 1 else 0
+    if min(steps, gradient_steps) < N:
+        of_gradient = f"{gradient_steps} steps" if L == 1 else f"no steps, for it is of one layer and this has {L}"
         warnings.warn(
-            f"bounds: the proofs reach {steps} steps with this layer (βnΔt and γnΔt up to 1.26), not N={N}",
+            f"bounds: eq:hsbd is proven up to {steps} steps with this layer and eq:gbd up to {of_gradient}; N={N}",
             RuntimeWarning,
             stacklevel=2,
         )
-    y, z = torch.sqrt(2 / alpha * (1 + 2 * beta * t)), torch.sqrt(2 * (1 + 2 * beta * t))
-    return Bounds(y, z, gradient, beta, gamma, V, F, Delta, T, steps)
+    a = float(layer.time_steps().detach().max())
+    z_rate = a / math.sqrt(1 - a**2 * alpha / 4) if a**2 * alpha < 4 else math.inf
+    return Bounds(
+        y=torch.sqrt(2 / alpha * (1 + 2 * beta * dt * n)),
+        z=torch.sqrt(2 * (1 + 2 * beta * dt * n)),
+        gradient=gradient,
+        y_always=n * z_rate / math.sqrt(alpha),
+        z_always=n * z_rate,
+        gradient_always=_gradient_always(layer, N, target, N * z_rate, F),
+        beta=beta, gamma=gamma, V=V, F=F, Delta=Delta, T=T, steps=steps, gradient_steps=gradient_steps,
+    )  # fmt: skip
+
+
+def _norms(layer: UnICORNN) -> list[float]:
+    """‖V‖_∞ of every layer."""
+    return [float(torch.linalg.matrix_norm(V.detach().double(), math.inf)) for V in layer.V]
+
+
+def _gradient_always(layer: UnICORNN, N: int, target: float, z: float, u: float) -> float:
+    """|∂E/∂θ| at most, all ways through all layers, for |z_n| <= z and |u| <= u.
+
+    A layer's change (δy, δz) is measured by max(s|δy|, |δz|), s² = ‖w‖_∞ + α. A step multiplies that of layer q by at
+    most 1 + a s + a² s², and adds what the layer below has changed by in the same step, times a ‖V‖_∞ max(1, a s) / s
+    of the layer below. So the largest of all layers grows by at most ``step`` per step, and what one parameter does at
+    step k reaches the layers above with at most ``kick``. ∂E_n/∂y_n has m entries.
+    """
+    if math.isinf(z):
+        return math.inf
+    a = [float(row.max()) for row in layer.time_steps().detach().double()]
+    s = [math.sqrt(float(w.detach().abs().max()) + layer.alpha) for w in layer.w]
+    y = z / math.sqrt(layer.alpha)
+    step = kick = step_below = kick_below = 0.0
+    for q, V in enumerate(_norms(layer)):
+        link = a[q] * V * max(1.0, a[q] * s[q]) / s[q - 1] if q else 0.0
+        step_below = 1 + a[q] * s[q] + (a[q] * s[q]) ** 2 + link * step_below
+        # c changes z by at most a (1 + α y) and y by a z besides; w, b and V change z by at most a max(y, 1, |below|).
+        dz = a[q] * (1 + layer.alpha * y + max(y, 1.0, y if q else u))
+        kick_below = max(dz, s[q] * a[q] * (z + dz), link * kick_below)
+        step, kick = max(step, step_below), max(kick, kick_below)
+    exponent = N * math.log(step)
+    total = math.inf if exponent > 700 else (math.exp(exponent) - 1) / (step - 1)
+    return layer.hidden_size * (target + y) / s[-1] * kick * total
