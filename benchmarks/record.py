@@ -14,7 +14,7 @@ import numpy as np
 
 from unicornn.lab._run_folder import Run, write_json, written_whole
 from unicornn.lab.report import find_runs
-from unicornn.lab.report._figures import learning_curves
+from unicornn.lab.report._plots import learning_curves
 
 KEPT = ("epoch", "seconds", "train_loss", "valid", "w_norm")  # columns of metrics.csv begin so
 MOST = 60  # epochs of a curve, evenly spaced, the first and the last among them

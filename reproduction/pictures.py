@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from reproduction.results import Record, authors, group, settings, together
-from unicornn.lab.report._figures import COLOURS, learning_curves, make_axes, time_steps, weight_norms
+from unicornn.lab.report._plots import COLOURS, learning_curves, make_axes, time_steps, weight_norms
 
 DEPTHS = {"stacked": "UnICORNN", "residual": "res-UnICORNN (S=2)", "frozen": "c not trained"}
 

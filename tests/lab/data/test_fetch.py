@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import cli, tasks
 from unicornn.lab.data import File, Source
@@ -80,7 +80,7 @@ def test_what_cannot_be_fetched_is_described(tmp_path):
 def test_the_command_fetches_and_reads(server, tmp_path, monkeypatch):
     folder, address = server
     (tmp_path / "made").mkdir()
-    small.mnist(tmp_path / "made")
+    helpers.mnist(tmp_path / "made")
     for path in (tmp_path / "made/mnist").iterdir():
         path.rename(folder / path.name)
     task = tasks.find("psmnist")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
 from unicornn.lab.data._formats import read_cifar10, read_idx, read_ts
 
@@ -17,7 +17,7 @@ from unicornn.lab.data._formats import read_cifar10, read_idx, read_ts
 @given(npst.arrays(np.uint8, npst.array_shapes(min_dims=1, max_dims=3, min_side=0)), st.booleans())
 def test_idx(tmp_path_factory, array, packed):
     path = tmp_path_factory.mktemp("idx") / "file"
-    path.write_bytes(gzip.compress(small.idx(array)) if packed else small.idx(array))
+    path.write_bytes(gzip.compress(helpers.idx(array)) if packed else helpers.idx(array))
     read = read_idx(path, array.ndim)
     assert read.dtype == np.uint8
     np.testing.assert_array_equal(read, array)
@@ -29,12 +29,15 @@ def test_idx(tmp_path_factory, array, packed):
         (b"", "it begins with nothing"),
         (b"\0\0", "it begins with 00 00"),
         (b"<html>", "begins with 00 00 08 03; it begins with 3c 68 74 6d"),
-        (small.idx(np.zeros(5)), "begins with 00 00 08 03; it begins with 00 00 08 01"),
-        (small.idx(np.zeros((2, 3, 4)))[:-1], r"16 bytes of header and the 24 that its sizes \(2, 3, 4\) say, got 39"),
-        (small.idx(np.zeros((2, 3, 4))) + b"\0", "got 41 in all"),
-        (small.idx(np.zeros((2, 3, 4)))[:10], "got 10 in all"),
+        (helpers.idx(np.zeros(5)), "begins with 00 00 08 03; it begins with 00 00 08 01"),
+        (
+            helpers.idx(np.zeros((2, 3, 4)))[:-1],
+            r"16 bytes of header and the 24 that its sizes \(2, 3, 4\) say, got 39",
+        ),
+        (helpers.idx(np.zeros((2, 3, 4))) + b"\0", "got 41 in all"),
+        (helpers.idx(np.zeros((2, 3, 4)))[:10], "got 10 in all"),
         (bytes([0, 0, 8, 3]) + b"\xff" * 12, "4294967295"),
-        (gzip.compress(small.idx(np.zeros((2, 3, 4))), mtime=0)[:-4], "damaged or cut short"),
+        (gzip.compress(helpers.idx(np.zeros((2, 3, 4))), mtime=0)[:-4], "damaged or cut short"),
     ],
 )
 def test_idx_malformed(tmp_path, content, message):
@@ -63,12 +66,12 @@ def test_cifar10():
 def test_ts(tmp_path):
     pytest.importorskip("aeon.datasets")
     u = np.random.default_rng(0).normal(size=(4, 30, 2))
-    small.ts(tmp_path / "a.ts", u, ["a", "b", "a", "c"])
+    helpers.ts(tmp_path / "a.ts", u, ["a", "b", "a", "c"])
     read, labels = read_ts(tmp_path / "a.ts")
     assert read.dtype == np.float32
     np.testing.assert_allclose(read, u, rtol=1e-5)
     assert labels.tolist() == ["a", "b", "a", "c"]
-    small.ts(tmp_path / "r.ts", u, [1.5, 2.0, -3.0, 4.0], regression=True)
+    helpers.ts(tmp_path / "r.ts", u, [1.5, 2.0, -3.0, 4.0], regression=True)
     assert read_ts(tmp_path / "r.ts")[1].tolist() == [1.5, 2.0, -3.0, 4.0]
 
 
@@ -87,7 +90,7 @@ def test_ts(tmp_path):
 def test_ts_malformed(tmp_path, change):
     pytest.importorskip("aeon.datasets")
     path = tmp_path / "a.ts"
-    small.ts(path, np.random.default_rng(0).normal(size=(4, 30, 2)), ["a", "b", "a", "c"])
+    helpers.ts(path, np.random.default_rng(0).normal(size=(4, 30, 2)), ["a", "b", "a", "c"])
     path.write_text(change(path.read_text()))
     with pytest.raises(CorruptData, match=r"a\.ts: expected"):
         read_ts(path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lab.report.fake import replace_tasks, write_many
+from tests.lab.report.helpers import replace_tasks, write_many
 from unicornn.lab.report import _page as page
 from unicornn.lab.report import report
 
@@ -13,9 +13,9 @@ def known_tasks(monkeypatch):
 
 
 @pytest.fixture
-def no_pictures(monkeypatch):
+def no_plots(monkeypatch):
     """Drawing is what takes the time."""
-    monkeypatch.setattr(page, "_figures", lambda *_: iter(()))
+    monkeypatch.setattr(page, "_plots", lambda *_: iter(()))
 
 
 @pytest.fixture(scope="session")

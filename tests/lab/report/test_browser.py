@@ -1,4 +1,4 @@
-"""In a real browser: nothing to complain about, all pictures there, no sideways scrolling on a laptop or a phone."""
+"""In a real browser: nothing to complain about, all plots there, no sideways scrolling on a laptop or a phone."""
 
 import json
 import re

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.lab.report.fake import write_run
+from tests.lab.report.helpers import write_run
 from unicornn import functional
 from unicornn.errors import NotARun
 from unicornn.lab.report import find_runs, report

@@ -1,4 +1,4 @@
-"""Who is put together with whom, and the figures over seeds."""
+"""Who is put together with whom, and the numbers over seeds."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lab.report.fake import write_run
+from tests.lab.report.helpers import write_run
 from unicornn.lab.report._folders import find_runs
 from unicornn.lab.report._groups import flat, group_runs, spread
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 import pytest
 from matplotlib.figure import Figure
 
-from tests.lab.report.fake import write_run
+from tests.lab.report.helpers import write_run
 from unicornn.lab import _text as words
-from unicornn.lab.report import _figures as figures
 from unicornn.lab.report import report
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
@@ -52,8 +51,8 @@ def read(tmp_path, **options):
     return Page(report([tmp_path / "runs"], tmp_path / "report.html", **options).read_text(encoding="utf-8"))
 
 
-@pytest.mark.usefixtures("known_tasks", "no_pictures")
-def test_figures_of_seeds_beside_the_published_ones(tmp_path):
+@pytest.mark.usefixtures("known_tasks", "no_plots")
+def test_numbers_of_seeds_beside_the_published_ones(tmp_path):
     for seed, test in ((1, 0.960), (2, 0.980)):
         write_run(tmp_path / f"runs/{seed}", test=test, seed=seed, valid=test + 0.01, epochs=10 + seed, of=20)
     write_run(tmp_path / "runs/lstm", test=0.9, model="lstm", budget=60.0, parameters=1234567)
@@ -70,7 +69,7 @@ def test_figures_of_seeds_beside_the_published_ones(tmp_path):
     assert (published["Test accuracy"], published["Units"], published["Parameters"]) == ("98.4 %", "256", "135,000")
 
 
-@pytest.mark.usefixtures("known_tasks", "no_pictures")
+@pytest.mark.usefixtures("known_tasks", "no_plots")
 def test_errors_have_three_significant_digits(tmp_path):
     write_run(tmp_path / "runs/1", "regress", test=1.0, task_options={"split": "random"})
     write_run(tmp_path / "runs/2", "regress", test=1.2, seed=2, task_options={"split": "random"})
@@ -93,7 +92,7 @@ def test_an_unfinished_run_is_shown_so_far(tmp_path):
     assert any("against epoch" in a.get("alt", "") for _, a in page.tags)
 
 
-@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.usefixtures("no_plots")
 def test_unfinished_seeds_are_not_in_the_mean(tmp_path):
     write_run(tmp_path / "runs/1", test=0.9)
     write_run(tmp_path / "runs/2", test=0.5, seed=2, epochs=3, of=12, finished=False)
@@ -110,7 +109,7 @@ def test_a_run_that_has_only_a_config(tmp_path):
     assert not [tag for tag, _ in page.tags if tag == "img"]
 
 
-@pytest.mark.usefixtures("known_tasks", "no_pictures")
+@pytest.mark.usefixtures("known_tasks", "no_plots")
 def test_options_that_are_not_the_tasks_own_are_pointed_out(tmp_path):
     write_run(tmp_path / "runs/1", "regress", task_options={"split": "patient"})
     assert "Not the task's default: split = patient." in read(tmp_path).text
@@ -120,7 +119,7 @@ def test_options_that_are_not_the_tasks_own_are_pointed_out(tmp_path):
     assert "Not the task's default" not in read(tmp_path).text
 
 
-def pictures(page):
+def images_of(page):
     return [a["alt"].partition(": ")[2].partition(":")[0].partition(",")[0] for tag, a in page.tags if tag == "img"]
 
 
@@ -137,10 +136,10 @@ LEARNT = ["Effective time steps of each layer's neurons", "Norms of each layer's
         ("regress", "lstm", [*CURVES, "Prediction against target on the test set"]),
     ],
 )
-def test_figures(tmp_path, kind, model, expected):
+def test_plots(tmp_path, kind, model, expected):
     run = write_run(tmp_path / "runs/1", kind, model=model)
     expected = [text.format(run.config["metric"]).replace(" on the", " of the") for text in expected]
-    assert pictures(read(tmp_path)) == expected
+    assert images_of(read(tmp_path)) == expected
 
 
 def test_the_authors_curve(tmp_path, monkeypatch):
@@ -150,7 +149,7 @@ def test_the_authors_curve(tmp_path, monkeypatch):
         given.append((against, None if reference is None else reference["valid"].tolist()))
         return Figure()
 
-    monkeypatch.setattr(figures, "learning_curves", learning_curves)
+    monkeypatch.setattr(plots, "learning_curves", learning_curves)
     for name, task, variant in (
         ("1", "my-digits", None),
         ("2", "my-digits", "256"),
@@ -219,7 +218,7 @@ def test_every_run_can_be_repeated_from_the_page(everything):
         assert row in settings
 
 
-@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.usefixtures("no_plots")
 def test_folders_are_named_from_where_they_part(tmp_path):
     write_run(tmp_path / "runs/a/1")
     write_run(tmp_path / "runs/b/1", seed=2)

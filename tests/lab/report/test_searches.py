@@ -1,13 +1,13 @@
-"""The section about a search, and runs without a test figure."""
+"""The section about a search, and runs without a test metric."""
 
 import json
 
 import pytest
 
-from tests.lab.report.fake import write_run, write_study
-from tests.lab.report.test_page import Page, pictures
+from tests.lab.report.helpers import write_run, write_study
+from tests.lab.report.test_page import Page, images_of
 from unicornn.errors import NotARun
-from unicornn.lab.report import _search_figures as search_figures
+from unicornn.lab.report import _search_plots as search_plots
 from unicornn.lab.report import find_runs, find_studies, report
 
 
@@ -41,14 +41,14 @@ def test_what_is_said_and_drawn(tmp_path):
     assert "unicornn train classify --set lr=0.1" in page.text
     assert "UnICORNN report: search, Permuted digits" in page.text
     assert "1 search" in page.text
-    assert len(pictures(page)) == 3
+    assert len(images_of(page)) == 3
 
 
 @pytest.mark.parametrize(("trials", "drawn"), [(0, 0), (1, 2), (2, 2)])
 def test_a_search_that_has_just_begun(tmp_path, trials, drawn):
     write_study(tmp_path / "runs", trials=trials, importances={})
     page = read(tmp_path)
-    assert len(pictures(page)) == drawn
+    assert len(images_of(page)) == drawn
     assert bool(page.tables) == bool(trials)
 
 
@@ -62,8 +62,8 @@ def test_trials_belong_to_their_search(tmp_path):
     assert len(find_runs([tmp_path / "runs/search/trials/00000"])) == 1
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_runs_without_a_test_figure_are_shown(tmp_path):
+@pytest.mark.usefixtures("no_plots")
+def test_runs_without_a_test_metric_are_shown(tmp_path):
     for seed in (1, 2):
         run = write_run(tmp_path / f"runs/{seed}", test=0.8 + 0.1 * seed, valid=0.95, seed=seed)
         if seed == 1:
@@ -99,7 +99,7 @@ def test_a_broken_study_is_named(tmp_path, changes, message):
 
 def test_lines_across_the_parameters_are_where_they_should_be(tmp_path):
     study = write_study(tmp_path / "runs")
-    axis = search_figures.parallel_coordinates(study).axes[0]
+    axis = search_plots.parallel_coordinates(study).axes[0]
     best, line = study.best, [line for line in axis.lines if len(line.get_xdata()) == 4][-1]
     low, middle, high = (best.parameters["batch_size"] == size for size in (16, 32, 64))
     assert line.get_ydata()[1] == pytest.approx(0 * low + 0.5 * middle + 1 * high)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from tests.lab.search.looking import imagined
+from tests.lab.search.helpers import imagined_training
 from tests.lab.training import small
 from unicornn.lab import cli
 from unicornn.lab.search import _search as run
@@ -17,7 +17,7 @@ from unicornn.lab.search import read_study
 def _in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli.console, "width", 300)
-    monkeypatch.setattr(run, "train", imagined)
+    monkeypatch.setattr(run, "train", imagined_training)
     yield
     torch.set_flush_denormal(False)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.search.looking import drawn
+from tests.lab.search.helpers import parameters_of
 from tests.lab.training import small
 from unicornn.lab.search import read_study
 
@@ -59,7 +59,7 @@ def test_two_workers_with_postgresql(url, tmp_path):
     assert [worker.wait(120) for worker in workers] == [0, 0]
     one, two = (read_study(folder / "study.json") for folder in folders)
     assert one.trials == two.trials
-    assert len(set(drawn(one))) == len(one.trials) == 10
+    assert len(set(parameters_of(one))) == len(one.trials) == 10
     done = [{path.parent.name for path in folder.glob("trials/*/result.json")} for folder in folders]
     assert all(done), "both have worked"
     assert not done[0] & done[1]

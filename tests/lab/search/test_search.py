@@ -10,8 +10,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from tests.lab.search import untouchable
-from tests.lab.search.looking import drawn, imagined, look
+from tests.lab.search import helpers
+from tests.lab.search.helpers import imagined_training, parameters_of, run_search
+from tests.lab.training import small
 from unicornn.lab._run_folder import Run
 from unicornn.lab.search import _search as run
 from unicornn.lab.search import _storage as storage
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic.
 
 @pytest.fixture
 def without_training(monkeypatch):
-    monkeypatch.setattr(run, "train", imagined)
+    monkeypatch.setattr(run, "train", imagined_training)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def without_importances(monkeypatch):
 
 def test_a_search_leaves_what_it_should(tmp_path):
     said = io.StringIO()
-    study = look(tmp_path / "search", console=Console(file=said, width=300))
+    study = run_search(tmp_path / "search", console=Console(file=said, width=300))
     assert {p.name for p in (tmp_path / "search").iterdir()} == {"study.db", "study.json", "trials"}
     assert read_study(tmp_path / "search/study.json") == study
     assert [(t.number, t.state, t.epochs) for t in study.trials] == [(i, "complete", 1) for i in range(3)]
@@ -55,11 +56,11 @@ def test_a_search_leaves_what_it_should(tmp_path):
 
 
 def test_the_best_trials_command_repeats_it_with_the_test_set(tmp_path):
-    study = look(tmp_path / "search", task=untouchable.__file__, trials=1, seed=3)
+    study = run_search(tmp_path / "search", task=helpers.__file__, trials=1, seed=3)
     words = shlex.split(study.command)
-    assert words[:5] == ["unicornn", "train", untouchable.__file__, "--seed", "3"]
+    assert words[:5] == ["unicornn", "train", helpers.__file__, "--seed", "3"]
     settings = parse(word for before, word in pairwise(words) if before == "--set")
-    config = resolve(untouchable.TASK, name=untouchable.__file__, seed=3, settings=settings)
+    config = resolve(helpers.TASK, name=helpers.__file__, seed=3, settings=settings)
     again = train(config, tmp_path / "again", test=False)
     assert again.result["weights_sha256"] == Run(tmp_path / "search/trials/00000").result["weights_sha256"]
     with pytest.raises(AssertionError, match="the test set was looked at"):
@@ -67,7 +68,7 @@ def test_the_best_trials_command_repeats_it_with_the_test_set(tmp_path):
 
 
 def test_the_test_set_is_looked_at_later_if_wanted(tmp_path):
-    config = resolve(untouchable.small.TASK, name=untouchable.small.__file__, settings={"epochs": 1, "n": 16})
+    config = resolve(small.TASK, name=small.__file__, settings={"epochs": 1, "n": 16})
     assert "test" not in train(config, tmp_path / "run", test=False).result
     assert "test" not in train(config, tmp_path / "run", test=False, resume=True).result
     later = train(config, tmp_path / "run", resume=True)
@@ -77,27 +78,27 @@ def test_the_test_set_is_looked_at_later_if_wanted(tmp_path):
 
 @pytest.mark.usefixtures("without_training")
 def test_what_is_drawn_depends_on_the_seed_and_the_number(tmp_path):
-    a, b, c = (look(tmp_path / name, seed=seed, trials=5) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
-    assert drawn(a) == drawn(b)
-    assert not set(drawn(a)) & set(drawn(c))
-    assert len(set(drawn(a))) == 5
+    a, b, c = (run_search(tmp_path / name, seed=seed, trials=5) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
+    assert parameters_of(a) == parameters_of(b)
+    assert not set(parameters_of(a)) & set(parameters_of(c))
+    assert len(set(parameters_of(a))) == 5
 
 
 @pytest.mark.usefixtures("without_training")
 def test_a_search_goes_on(tmp_path):
-    first = look(tmp_path / "search", trials=2)
-    longer = look(tmp_path / "search", trials=4)
+    first = run_search(tmp_path / "search", trials=2)
+    longer = run_search(tmp_path / "search", trials=4)
     assert longer.trials[:2] == first.trials
     assert len(longer.trials) == 4
-    assert drawn(longer) == drawn(look(tmp_path / "whole", trials=4))
-    assert look(tmp_path / "search", trials=1).trials == longer.trials
+    assert parameters_of(longer) == parameters_of(run_search(tmp_path / "whole", trials=4))
+    assert run_search(tmp_path / "search", trials=1).trials == longer.trials
 
 
 def test_trials_of_a_lost_database_are_not_overwritten(tmp_path):
-    look(tmp_path / "search", trials=1)
+    run_search(tmp_path / "search", trials=1)
     (tmp_path / "search/study.db").unlink()
     with pytest.raises(ValueError, match=r"folder: .*search has trials that the database does not know"):
-        look(tmp_path / "search", trials=1)
+        run_search(tmp_path / "search", trials=1)
 
 
 @pytest.mark.usefixtures("without_training")
@@ -105,14 +106,14 @@ def test_trials_of_a_lost_database_are_not_overwritten(tmp_path):
     "other", [{"seed": 5}, {"epochs": 2}, {"space": {"lr": (1, 2)}}, {"sampler": "tpe"}, {"model": "gru"}]
 )
 def test_a_search_goes_on_with_the_same_settings_only(tmp_path, other):
-    look(tmp_path / "search", trials=1)
+    run_search(tmp_path / "search", trials=1)
     with pytest.raises(ValueError, match=r"small/search has other settings: .* was .*, is "):
-        look(tmp_path / "search", trials=2, **other)
+        run_search(tmp_path / "search", trials=2, **other)
 
 
 @pytest.mark.filterwarnings("ignore:.*left the range of")
 def test_a_diverging_trial_has_failed_and_counts(tmp_path):
-    study = look(tmp_path / "search", trials=2, space={"dt": (1e20, 1e30)})
+    study = run_search(tmp_path / "search", trials=2, space={"dt": (1e20, 1e30)})
     assert [(trial.state, trial.value) for trial in study.trials] == [("failed", None)] * 2
     assert "loss: nan in epoch 1" in study.trials[0].why
     assert (study.best, study.command) == (None, "")
@@ -122,17 +123,17 @@ def test_a_trial_without_memory_has_failed_and_counts(tmp_path, monkeypatch):
     def large(config, folder, **options):
         if folder.name == "00001":
             raise torch.OutOfMemoryError("too large")
-        return imagined(config, folder, **options)
+        return imagined_training(config, folder, **options)
 
     monkeypatch.setattr(run, "train", large)
-    study = look(tmp_path / "search")
+    study = run_search(tmp_path / "search")
     assert [trial.state for trial in study.trials] == ["complete", "failed", "complete"]
     assert study.trials[1].why == "too large"
 
 
 def test_pruning_stops_a_trial_early(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_pruner", lambda plan: optuna.pruners.ThresholdPruner(lower=2.0))
-    study = look(tmp_path / "search", trials=1, epochs=3)
+    study = run_search(tmp_path / "search", trials=1, epochs=3)
     (trial,) = study.trials
     assert (trial.state, trial.epochs) == ("pruned", 1)
     assert trial.value == Run(tmp_path / "search/trials/00000").metrics["valid"][0]
@@ -143,7 +144,7 @@ def test_pruning_stops_a_trial_early(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("without_training")
 @pytest.mark.parametrize("pruner", ["median", "hyperband"])
 def test_pruners_stop_what_does_worse(tmp_path, pruner):
-    study = look(tmp_path / "search", pruner=pruner, trials=12, epochs=4)
+    study = run_search(tmp_path / "search", pruner=pruner, trials=12, epochs=4)
     states = {trial.state: trial for trial in study.trials}
     assert states.keys() == {"complete", "pruned"}
     assert all((trial.epochs == 4) == (trial.state == "complete") for trial in study.trials)
@@ -152,7 +153,7 @@ def test_pruners_stop_what_does_worse(tmp_path, pruner):
 
 @pytest.mark.usefixtures("without_training")
 def test_importances(tmp_path):
-    study = look(tmp_path / "search", trials=12)
+    study = run_search(tmp_path / "search", trials=12)
     assert max(study.importances, key=study.importances.get) == "lr"
     assert sum(study.importances.values()) == pytest.approx(1)
     assert study.importances.keys() == study.space.keys()
@@ -160,7 +161,7 @@ def test_importances(tmp_path):
 
 @pytest.mark.usefixtures("without_training", "without_importances")
 def test_tpe_is_better_than_chance(tmp_path):
-    random, tpe = (look(tmp_path / name, sampler=name, trials=20) for name in ("random", "tpe"))
+    random, tpe = (run_search(tmp_path / name, sampler=name, trials=20) for name in ("random", "tpe"))
     late = [sum(trial.value for trial in study.trials[10:]) for study in (random, tpe)]
     assert late[1] > 1.3 * late[0]
 
@@ -170,17 +171,17 @@ def test_tpe_learns_from_failures(tmp_path, monkeypatch):
     def fragile(config, folder, **options):
         if config.training.lr > 1e-3:
             raise run.Diverged("loss: nan")
-        return imagined(config, folder, **options)
+        return imagined_training(config, folder, **options)
 
     monkeypatch.setattr(run, "train", fragile)
-    study = look(tmp_path / "search", sampler="tpe", trials=24)
+    study = run_search(tmp_path / "search", sampler="tpe", trials=24)
     failed = [trial.state == "failed" for trial in study.trials]
     assert sum(failed[12:]) < sum(failed[:12])
 
 
 def test_a_password_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["unicornn", "search", "--storage", "postgresql://me:secret@host:5432/name"])
-    look(tmp_path / "search", trials=1)
+    run_search(tmp_path / "search", trials=1)
     for path in (tmp_path / "search").rglob("*.json"):
         assert "secret" not in path.read_text()
     assert "me:***@host" in Run(tmp_path / "search/trials/00000").config["command"]
@@ -197,4 +198,4 @@ def test_a_password_is_not_kept(tmp_path, monkeypatch):
 def test_a_storage_that_cannot_be_opened(tmp_path, monkeypatch, url, message):
     monkeypatch.setattr(storage, "ATTEMPTS", 1)
     with pytest.raises(ValueError, match=message):
-        look(tmp_path / "search", storage=url)
+        run_search(tmp_path / "search", storage=url)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.trial import FixedTrial
 
-from tests.lab.search import untouchable
-from tests.lab.search.looking import look
+from tests.lab.search import helpers
+from tests.lab.search.helpers import run_search
 from tests.lab.training import small
 from unicornn.lab.search._plan import make_plan
 from unicornn.lab.search._space import SPACE, Choice, Range, chosen
@@ -23,14 +23,14 @@ def test_the_papers_five():
 
 
 def test_one_dt_per_layer_where_the_task_has_it():
-    each = plan(untouchable.__file__, settings={"num_layers": 3})
+    each = plan(helpers.__file__, settings={"num_layers": 3})
     assert list(each.axes) == ["lr", "dropout", "batch_size", "dt_first", "dt", "alpha"]
     config = each.config({"lr": 0.1, "dropout": 0.0, "batch_size": 16, "dt_first": 1e-5, "dt": 0.2, "alpha": 1.0})
     assert config.model_options["dt"] == (1e-5, 0.2, 0.2)
     assert "dt_first" not in config.model_options
-    part = plan(untouchable.__file__, space={"dt_first": 1e-4})
-    assert part.config({"dt": 0.2}).model_options["dt"] == (1e-4, 0.2)
-    assert not {"dt", "dt_first"} & set(plan(untouchable.__file__, settings={"dt": "0.1"}).axes)
+    some = plan(helpers.__file__, space={"dt_first": 1e-4})
+    assert some.config({"dt": 0.2}).model_options["dt"] == (1e-4, 0.2)
+    assert not {"dt", "dt_first"} & set(plan(helpers.__file__, settings={"dt": "0.1"}).axes)
 
 
 @pytest.mark.parametrize(("model", "more"), [("lstm", []), ("cornn", ["dt"])])
@@ -80,9 +80,9 @@ def test_other_mistakes_are_named(tmp_path):
         plan(space={"lr": 1, "dropout": 0, "batch_size": 8, "dt": 1, "alpha": 1})
     for name in ("sampler", "pruner"):
         with pytest.raises(ValueError, match=f"{name}: expected one of"):
-            look(tmp_path / "search", **{name: "best"})
+            run_search(tmp_path / "search", **{name: "best"})
     with pytest.raises(ValueError, match="trials: expected a whole number >= 1, got 0"):
-        look(tmp_path / "search", trials=0)
+        run_search(tmp_path / "search", trials=0)
     assert not (tmp_path / "search").exists()
 
 

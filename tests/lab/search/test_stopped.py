@@ -14,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from tests.lab.search.looking import drawn, imagined, look
+from tests.lab.search.helpers import imagined_training, parameters_of, run_search
 from tests.lab.training import small
 from unicornn.lab._run_folder import Run
 from unicornn.lab.search import _progress as progress
@@ -40,7 +40,7 @@ def process(folder, trials):
 
 
 def the_same(folder, trials):
-    return look(folder, trials=trials, epochs=2, settings={"n": "200", "N": "60"})
+    return run_search(folder, trials=trials, epochs=2, settings={"n": "200", "N": "60"})
 
 
 def trial_under_way(worker, folder, number):
@@ -61,7 +61,7 @@ def test_kill_9_then_the_same_again(tmp_path):
     killed = Run(tmp_path / "search/trials/00001").config["training"]["lr"]
     study = the_same(tmp_path / "search", 4)
     assert study.trials[0] == before.trials[0]
-    assert len(set(drawn(study))) == len(study.trials) == 4
+    assert len(set(parameters_of(study))) == len(study.trials) == 4
     assert 1 not in [trial.number for trial in study.trials]
     assert [trial.parameters["lr"] for trial in study.trials].count(killed) == 1
 
@@ -78,7 +78,7 @@ def test_two_processes_share_a_search(tmp_path, monkeypatch):
         worker.kill()
     theirs = read_study(tmp_path / "search/study.json")
     assert theirs.trials == mine.trials
-    assert len(set(drawn(mine))) == len(mine.trials) == 8
+    assert len(set(parameters_of(mine))) == len(mine.trials) == 8
     by = {Run(tmp_path / f"search/trials/{t.number:05d}").config["command"].split()[1] for t in mine.trials}
     assert by == {"search", "here"}, "both have worked"
 
@@ -108,10 +108,10 @@ def test_ctrl_c_stops_cleanly_and_the_trial_is_tried_again(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(progress.Watch, "on_train_epoch_end", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            look(tmp_path / "search")
+            run_search(tmp_path / "search")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert len(read_study(tmp_path / "search/study.json").trials) == 1
-    study = look(tmp_path / "search")
+    study = run_search(tmp_path / "search")
     assert [trial.number for trial in study.trials] == [0, 2, 3]
     tried = Run(tmp_path / "search/trials/00001").config["training"]["lr"]
     assert study.trials[1].parameters["lr"] == tried
@@ -125,11 +125,11 @@ def test_an_error_is_raised_and_the_trial_tried_again(tmp_path, monkeypatch):
         patch.setattr(run, "train", full)
         for _ in range(4):  # any number of times
             with pytest.raises(OSError, match="No space"):
-                look(tmp_path / "search")
-    monkeypatch.setattr(run, "train", imagined)
-    study = look(tmp_path / "search")
+                run_search(tmp_path / "search")
+    monkeypatch.setattr(run, "train", imagined_training)
+    study = run_search(tmp_path / "search")
     assert len(study.trials) == 3
-    assert drawn(study)[0] == drawn(look(tmp_path / "whole"))[0]
+    assert parameters_of(study)[0] == parameters_of(run_search(tmp_path / "whole"))[0]
 
 
 @contextlib.contextmanager
@@ -152,10 +152,10 @@ def test_a_trial_that_was_taken_for_dead_does_not_count_twice(tmp_path, monkeypa
     def slow(config, folder, **options):
         if folder.name == "00001":  # another process gives it up
             give_up(tmp_path / "search", 1)
-        return imagined(config, folder, **options)
+        return imagined_training(config, folder, **options)
 
     monkeypatch.setattr(run, "train", slow)
-    study = look(tmp_path / "search")
+    study = run_search(tmp_path / "search")
     assert [trial.number for trial in study.trials] == [0, 2, 3]
 
 
@@ -163,15 +163,15 @@ def test_a_trial_that_was_taken_for_dead_does_not_count_twice(tmp_path, monkeypa
 @pytest.mark.parametrize("told", [True, False])
 def test_trials_of_the_dead_are_not_waited_for(tmp_path, monkeypatch, told):
     """A process that died within its trial, and one that died before it could say that it was alive."""
-    monkeypatch.setattr(run, "train", imagined)
-    look(tmp_path / "search", trials=1)
+    monkeypatch.setattr(run, "train", imagined_training)
+    run_search(tmp_path / "search", trials=1)
     with database(tmp_path / "search") as study:
         lost = study.ask()
         if told:
             study._storage.record_heartbeat(lost._trial_id)
             lost.set_user_attr("begun", True)
             lost.suggest_float("lr", 1e-4, 1e-1, log=True)
-    study = look(tmp_path / "search", trials=2)
+    study = run_search(tmp_path / "search", trials=2)
     assert [trial.number for trial in study.trials] == [0, 2]
     if told:
         assert study.trials[1].parameters["lr"] == float(f"{lost.params['lr']:.3g}")
@@ -179,8 +179,8 @@ def test_trials_of_the_dead_are_not_waited_for(tmp_path, monkeypatch, told):
 
 @pytest.mark.usefixtures("impatient")
 def test_parameters_that_kill_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "train", imagined)
-    look(tmp_path / "search", trials=1)
+    monkeypatch.setattr(run, "train", imagined_training)
+    run_search(tmp_path / "search", trials=1)
     killed = optuna.trial.create_trial(
         state=TrialState.FAIL,
         params={"lr": 0.01},
@@ -206,10 +206,10 @@ def test_one_too_many_is_put_back(tmp_path, monkeypatch):
         return ask(self)
 
     ask = storage.Kept.ask
-    monkeypatch.setattr(run, "train", imagined)
-    look(tmp_path / "search", trials=1)
+    monkeypatch.setattr(run, "train", imagined_training)
+    run_search(tmp_path / "search", trials=1)
     monkeypatch.setattr(storage.Kept, "ask", other_is_quicker)
     monkeypatch.setattr(time, "sleep", lambda _: give_up(tmp_path / "search", 1))
-    study = look(tmp_path / "search", trials=2)
+    study = run_search(tmp_path / "search", trials=2)
     assert [trial.number for trial in study.trials] == [0, 3]
     assert json.loads((tmp_path / "search/study.json").read_text())["asked"] == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.lab.data import Source
 from unicornn.lab.tasks import worms44
 
@@ -48,7 +48,7 @@ def small_bidmc(tmp_path_factory):
 
 @pytest.fixture
 def small_imdb(source):
-    for (split, feeling), reviews in small.texts().items():
+    for (split, feeling), reviews in helpers.texts().items():
         folder = source.data / "imdb/aclImdb" / split / feeling
         folder.mkdir(parents=True)
         for i, text in enumerate(reviews):
@@ -57,7 +57,7 @@ def small_imdb(source):
     unlabelled.mkdir()
     (unlabelled / "0_0.txt").write_text("word0 nobody knows")
     (source.data / "glove").mkdir()
-    glove = "".join(f"{word} {' '.join(map(str, small.vector(word)))}\n" for word in ["word39", *small.COMMON[:39]])
+    glove = "".join(f"{word} {' '.join(map(str, helpers.vector(word)))}\n" for word in ["word39", *helpers.COMMON[:39]])
     (source.data / "glove/glove.6B.100d.txt").write_text(glove)
     return source
 
@@ -70,8 +70,8 @@ def eigenworms_source(source):
     u[37] = u[2]
     labels = [str(1 + i % 5) for i in range(40)]
     labels[37] = labels[2]
-    small.ts(source.data / "uea/EigenWorms_TRAIN.ts", u[:25], labels[:25])
-    small.ts(source.data / "uea/EigenWorms_TEST.ts", u[25:], labels[25:])
+    helpers.ts(source.data / "uea/EigenWorms_TRAIN.ts", u[:25], labels[:25])
+    helpers.ts(source.data / "uea/EigenWorms_TEST.ts", u[25:], labels[25:])
     return source, u, [int(label) - 1 for label in labels]
 
 

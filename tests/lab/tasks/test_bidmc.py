@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
 from unicornn.lab.data import Source
@@ -22,7 +22,7 @@ def windows(splits):
     """Index in all windows to (u, target), of all splits."""
     found = {}
     for split in splits[:3]:
-        u, target, lengths = small.everything(split)
+        u, target, lengths = helpers.everything(split)
         assert lengths is None
         found |= {int(i): (u[:, j].numpy(), float(target[j])) for j, i in enumerate(split.rows)}
     return found
@@ -31,7 +31,7 @@ def windows(splits):
 @pytest.mark.parametrize(("task", "column"), [(RR, 0), (HR, 1)])
 def test_windows_and_targets(small_bidmc, task, column):
     source, signals, figures = small_bidmc
-    splits = task.load(source, small.options(task), 0)
+    splits = task.load(source, helpers.options(task), 0)
     assert [len(split) for split in splits[:3]] == [159 - 48, 24, 24]
     cut = np.stack([signals[i // 3][375 * (i % 3) :][:4000] for i in range(159)])
     mean, deviation = cut[splits.train.rows].mean((0, 1)), cut[splits.train.rows].std((0, 1))
@@ -46,7 +46,7 @@ def test_no_patient_in_two_parts(small_bidmc):
     source, _, _ = small_bidmc
     tests = set()
     for seed in range(20):
-        splits = RR.load(source, small.options(RR, split="patient", split_seed=seed), 0)
+        splits = RR.load(source, helpers.options(RR, split="patient", split_seed=seed), 0)
         recordings = [set((split.rows // 3 + 1).tolist()) for split in splits[:3]]
         assert set.union(*recordings) == set(range(1, 54))
         assert sum(map(len, recordings)) == 53
@@ -63,10 +63,10 @@ def test_archive_is_the_same(small_bidmc, tmp_path):
     path.parent.mkdir()
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         archive.add(source.data / "bidmc/bidmc_csv", "bidmc_csv")
-    packed = RR.load(Source(tmp_path, tmp_path / "cache"), small.options(RR), 0)
-    for split, other in zip(packed[:3], RR.load(source, small.options(RR), 0)[:3], strict=True):
-        assert torch.equal(small.everything(split).u, small.everything(other).u)
-        assert torch.equal(small.everything(split).target, small.everything(other).target)
+    packed = RR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(RR), 0)
+    for split, other in zip(packed[:3], RR.load(source, helpers.options(RR), 0)[:3], strict=True):
+        assert torch.equal(helpers.everything(split).u, helpers.everything(other).u)
+        assert torch.equal(helpers.everything(split).target, helpers.everything(other).target)
 
 
 def test_missing_and_corrupt(small_bidmc, tmp_path):
@@ -79,7 +79,7 @@ def test_missing_and_corrupt(small_bidmc, tmp_path):
     text = broken.read_text()
     broken.unlink()
     with pytest.raises(MissingData, match=r"(?s)bidmc_07_Numerics\.csv.*physionet\.org.*sha256:"):
-        RR.load(Source(tmp_path, tmp_path / "cache"), small.options(RR), 0)
+        RR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(RR), 0)
     for content, message in (
         ("", "1 files are missing or empty, the first is bidmc_07_Numerics.csv"),
         (text.replace("RESP", "RATE"), "RESP is not in"),
@@ -87,7 +87,7 @@ def test_missing_and_corrupt(small_bidmc, tmp_path):
     ):
         broken.write_text(content)
         with pytest.raises(CorruptData, match=message):
-            RR.load(Source(tmp_path, tmp_path / "cache"), small.options(RR), 0)
+            RR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(RR), 0)
 
 
 def test_windows_without_a_figure_are_left_out(small_bidmc, tmp_path):
@@ -107,25 +107,25 @@ def test_windows_without_a_figure_are_left_out(small_bidmc, tmp_path):
         (folder / name).write_text("\n".join([head, *changed]))
     for task, left_out in ((RR, 4), (HR, 1)):  # without rate: seconds 0 and 3, second 0; with a gap: second 0
         for split in task.options["split"]:
-            splits = task.load(Source(tmp_path, tmp_path / "cache"), small.options(task, split=split), 0)[:3]
+            splits = task.load(Source(tmp_path, tmp_path / "cache"), helpers.options(task, split=split), 0)[:3]
             assert sum(map(len, splits)) == 159 - left_out
-            assert all(small.everything(split).target.isfinite().all() for split in splits)
+            assert all(helpers.everything(split).target.isfinite().all() for split in splits)
 
 
 def test_from_ts(source):
     pytest.importorskip("aeon.datasets")
     u, target = np.random.default_rng(0).normal(size=(10, 4000, 2)), np.arange(10) / 2
-    small.ts(source.data / "tsr/BIDMC32HR_TRAIN.ts", u[:6], target[:6], regression=True)
-    small.ts(source.data / "tsr/BIDMC32HR_TEST.ts", u[6:], target[6:], regression=True)
-    splits = HR.load(source, small.options(HR, source="ts"), 0)
+    helpers.ts(source.data / "tsr/BIDMC32HR_TRAIN.ts", u[:6], target[:6], regression=True)
+    helpers.ts(source.data / "tsr/BIDMC32HR_TEST.ts", u[6:], target[6:], regression=True)
+    splits = HR.load(source, helpers.options(HR, source="ts"), 0)
     training = u[splits.train.rows]
     for i, (x, y) in windows(splits).items():
         assert y == target[i]
         np.testing.assert_allclose(x, (u[i] - training.mean((0, 1))) / training.std((0, 1)), atol=1e-4)
     with pytest.raises(ValueError, match="split: expected 'random' with source=ts"):
-        HR.load(source, small.options(HR, source="ts", split="patient"), 0)
+        HR.load(source, helpers.options(HR, source="ts", split="patient"), 0)
     with pytest.raises(MissingData, match=r"BIDMC32RR_TRAIN\.ts"):
-        RR.load(source, small.options(RR, source="ts"), 0)
+        RR.load(source, helpers.options(RR, source="ts"), 0)
 
 
 def test_files():
@@ -136,9 +136,9 @@ def test_files():
 
 @pytest.mark.slow
 def test_real(real):
-    small.needs(real, *FILES)
+    helpers.needs(real, *FILES)
     for task, least, most, sizes in ((RR, 1, 40, [5509, 1181, 1181]), (HR, 40, 150, [5566, 1192, 1192])):
-        splits = task.load(real, small.options(task), 0)
+        splits = task.load(real, helpers.options(task), 0)
         assert [len(split) for split in splits[:3]] == sizes
         assert f"{sum(sizes):,} windows" in task.size
         targets = torch.cat([split.whole.target[split.rows] for split in splits[:3]])
@@ -147,13 +147,13 @@ def test_real(real):
         u = splits.train.batch(torch.arange(0, sizes[0], 10), 0).u
         torch.testing.assert_close(u.mean((0, 1)), torch.zeros(2), atol=0.05, rtol=0)
         torch.testing.assert_close(u.std((0, 1)), torch.ones(2), atol=0.05, rtol=0)
-    splits = RR.load(real, small.options(RR, split="patient"), 0)
+    splits = RR.load(real, helpers.options(RR, split="patient"), 0)
     assert sum(map(len, splits[:3])) == 7871
 
 
 @pytest.mark.slow
 def test_real_hashes_and_patients(real):
-    small.needs(real, *FILES)
+    helpers.needs(real, *FILES)
     [path] = {path if path.suffix != ".csv" else path.parent for path in real.find(*FILES)}
     hashes = {file.path.rpartition("/")[2]: file.hash for file in FILES}
     patients: dict[str, list[int]] = {}

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
 from unicornn.lab.tasks.cifar10_noise import FILE, TASK, Padded
 
@@ -20,23 +20,23 @@ def rows(n):
 @pytest.mark.parametrize("packed", [False, True])
 def test_load(source, packed):
     folder = source.data / "cifar-10-batches-bin"
-    images, labels = small.cifar10(folder)
+    images, labels = helpers.cifar10(folder)
     if packed:
         with tarfile.open(source.data / "cifar-10-binary.tar.gz", "w:gz") as archive:
             archive.add(folder, folder.name)
         for file in folder.iterdir():
             file.unlink()
         folder.rmdir()
-    train, valid, test, _ = TASK.load(source, small.options(TASK), 0)
+    train, valid, test, _ = TASK.load(source, helpers.options(TASK), 0)
     assert (len(train), len(valid), len(test)) == (48, 2, 10)
-    u, target, lengths = small.everything(test)
+    u, target, lengths = helpers.everything(test)
     assert u.shape == (1000, 10, 96)
     assert lengths is None
     assert target.tolist() == labels[5].tolist()
     for n, channel, row, column in ((0, 0, 0, 0), (3, 1, 2, 5), (9, 2, 31, 31)):
         assert u[row, n, 32 * channel + column] == pytest.approx(images[5, n, channel, row, column] / 255)
-    assert len({tuple(x.tolist()) for x in small.everything(train).u[31].round(decimals=3)}) == 48
-    counts = np.bincount(np.concatenate([small.everything(p).target for p in (train, valid)]), minlength=10)
+    assert len({tuple(x.tolist()) for x in helpers.everything(train).u[31].round(decimals=3)}) == 48
+    counts = np.bincount(np.concatenate([helpers.everything(p).target for p in (train, valid)]), minlength=10)
     assert counts.tolist() == np.bincount(labels[:5].ravel(), minlength=10).tolist()
 
 
@@ -88,19 +88,19 @@ def test_noise():
 
 def test_missing_batch(source):
     folder = source.data / "cifar-10-batches-bin"
-    small.cifar10(folder)
+    helpers.cifar10(folder)
     (folder / "data_batch_3.bin").unlink()
     with pytest.raises(CorruptData, match=r"data_batch_3\.bin is missing"):
-        TASK.load(source, small.options(TASK), 0)
+        TASK.load(source, helpers.options(TASK), 0)
     (folder / "data_batch_3.bin").write_bytes(b"1")
     with pytest.raises(CorruptData, match=r"data_batch_3\.bin: expected a multiple of 3073 bytes"):
-        TASK.load(source, small.options(TASK), 0)
+        TASK.load(source, helpers.options(TASK), 0)
 
 
 @pytest.mark.slow
 def test_real(real):
-    small.needs(real, FILE)
-    train, valid, test, _ = TASK.load(real, small.options(TASK), 0)
+    helpers.needs(real, FILE)
+    train, valid, test, _ = TASK.load(real, helpers.options(TASK), 0)
     assert (len(train), len(valid), len(test)) == (48_000, 2_000, 10_000)
     u, target, _ = test.batch(torch.arange(2_000), -1)
     assert target[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]

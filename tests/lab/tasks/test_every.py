@@ -7,7 +7,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.lab import tasks
 from unicornn.lab.tasks._rows import Rows
 from unicornn.lab.training import train
@@ -44,9 +44,9 @@ def small_data(request, source):
     """The source with small files of a task."""
     name = request.param
     if name == "psmnist":
-        small.mnist(source.data)
+        helpers.mnist(source.data)
     elif name == "cifar10-noise":
-        small.cifar10(source.data / "cifar-10-batches-bin")
+        helpers.cifar10(source.data / "cifar-10-batches-bin")
     elif name in ("eigenworms", "worms44"):
         return name, request.getfixturevalue({"eigenworms": "eigenworms_source", "worms44": "worms"}[name])[0]
     elif name == "imdb":
@@ -68,7 +68,7 @@ def test_two_steps(small_data, tmp_path, monkeypatch):
 def test_two_steps_on_real_data(name, real, tmp_path, monkeypatch):
     """The first sequences only, for the sake of time; the whole is loaded by the tests of the task."""
     task = tasks.find(name)
-    small.needs(real, *task.files)
+    helpers.needs(real, *task.files)
     whole = task.load
 
     def slices(*arguments):

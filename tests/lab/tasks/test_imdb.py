@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
 from unicornn.lab.data import Source
 from unicornn.lab.tasks import imdb
@@ -20,21 +20,21 @@ from unicornn.lab.tasks.imdb import GLOVE, REVIEWS, TASK, tokens
 
 def read(splits, split):
     """The reviews as lists of vectors' first numbers, and their classes."""
-    u, target, lengths = small.everything(split)
+    u, target, lengths = helpers.everything(split)
     return [splits.embedding[u[:n, i], 0].tolist() for i, n in enumerate(lengths)], target.tolist()
 
 
 def test_load(small_imdb):
-    splits = TASK.load(small_imdb, small.options(TASK), 0)
+    splits = TASK.load(small_imdb, helpers.options(TASK), 0)
     assert [len(split) for split in splits[:3]] == [28, 12, 40]
-    written = small.texts()
+    written = helpers.texts()
     order = [(text, feeling == "pos") for (_, feeling), some in written.items() for text in some]
     for split in splits[:3]:
         known, classes = read(splits, split)
         for row, words, positive in zip(split.rows, known, classes, strict=True):
             text, feeling = order[row]
             assert positive == feeling
-            expected = [small.COMMON.index(w) + 1.0 for w in text.split() if w in small.COMMON]
+            expected = [helpers.COMMON.index(w) + 1.0 for w in text.split() if w in helpers.COMMON]
             assert words[: len(expected)] == expected
             assert len(words) == len(expected) + 1  # the rare word, or the one of an empty review
     assert splits.test.batch(torch.tensor([23]), -1).u.tolist() == [[imdb.UNK]]
@@ -42,12 +42,12 @@ def test_load(small_imdb):
 
 def test_vocabulary_is_of_the_training_part(small_imdb):
     """Rare words of validation and test are unknown, those of training have random vectors."""
-    splits = TASK.load(small_imdb, small.options(TASK), 0)
+    splits = TASK.load(small_imdb, helpers.options(TASK), 0)
     assert 6 in splits.train.rows  # the empty review
     assert len(splits.embedding) == 2 + 40 + 27
     assert not splits.embedding[:2].any()
     for split in splits[:3]:
-        u, _, lengths = small.everything(split)
+        u, _, lengths = helpers.everything(split)
         rare = u[lengths - 1, torch.arange(len(split))]
         if split is splits.train:
             assert rare.unique().numel() == 28
@@ -58,30 +58,30 @@ def test_vocabulary_is_of_the_training_part(small_imdb):
 
 def test_size_of_the_vocabulary(small_imdb, monkeypatch):
     monkeypatch.setattr(imdb, "WORDS", 10)
-    splits = TASK.load(small_imdb, small.options(TASK), 0)
+    splits = TASK.load(small_imdb, helpers.options(TASK), 0)
     assert splits.embedding.shape == (12, 100)
     training = [
         w
         for row in splits.train.rows
-        for w in [*small.texts()["train", "neg"], *small.texts()["train", "pos"]][row].split()
+        for w in [*helpers.texts()["train", "neg"], *helpers.texts()["train", "pos"]][row].split()
     ]
-    counts = {w: training.count(w) for w in small.COMMON}
-    expected = sorted(small.COMMON, key=lambda w: (-counts[w], w))[:10]
-    assert splits.embedding[2:, 0].tolist() == [small.COMMON.index(w) + 1.0 for w in expected]
+    counts = {w: training.count(w) for w in helpers.COMMON}
+    expected = sorted(helpers.COMMON, key=lambda w: (-counts[w], w))[:10]
+    assert splits.embedding[2:, 0].tolist() == [helpers.COMMON.index(w) + 1.0 for w in expected]
 
 
 def test_seeds(small_imdb):
-    first, second = (TASK.load(small_imdb, small.options(TASK), seed) for seed in (0, 1))
+    first, second = (TASK.load(small_imdb, helpers.options(TASK), seed) for seed in (0, 1))
     np.testing.assert_array_equal(first.valid.rows, second.valid.rows)
     assert torch.equal(first.embedding[2:40], second.embedding[2:40])
     assert not torch.equal(first.embedding, second.embedding)  # words without a vector
-    other = TASK.load(small_imdb, small.options(TASK, split_seed=1), 0)
+    other = TASK.load(small_imdb, helpers.options(TASK, split_seed=1), 0)
     assert not np.array_equal(first.valid.rows, other.valid.rows)
 
 
 def test_padded(small_imdb):
-    honoured = small.everything(TASK.load(small_imdb, small.options(TASK), 0).test)
-    padded = small.everything(TASK.load(small_imdb, small.options(TASK, lengths="padded"), 0).test)
+    honoured = helpers.everything(TASK.load(small_imdb, helpers.options(TASK), 0).test)
+    padded = helpers.everything(TASK.load(small_imdb, helpers.options(TASK, lengths="padded"), 0).test)
     assert padded.lengths is None
     assert torch.equal(padded.u, honoured.u)
     assert padded.u.shape[0] == honoured.lengths.max()
@@ -106,16 +106,16 @@ def test_archives_are_the_same(small_imdb, tmp_path, form):
             archive.writestr("glove.6B.100d.txt", glove)
     else:
         (source.data / "glove/glove.6B.100d.txt.xz").write_bytes(lzma.compress(glove))
-    packed, plain = (TASK.load(s, small.options(TASK), 0) for s in (source, small_imdb))
+    packed, plain = (TASK.load(s, helpers.options(TASK), 0) for s in (source, small_imdb))
     assert torch.equal(packed.embedding, plain.embedding)
     for split, other in zip(packed[:3], plain[:3], strict=True):
-        assert torch.equal(small.everything(split).u, small.everything(other).u)
+        assert torch.equal(helpers.everything(split).u, helpers.everything(other).u)
 
 
 def test_corrupt(small_imdb):
     def fails(message):
         with pytest.raises(CorruptData, match=message):
-            TASK.load(small_imdb, small.options(TASK), 0)
+            TASK.load(small_imdb, helpers.options(TASK), 0)
 
     folder = small_imdb.data / "imdb/aclImdb/test/neg"
     text = (folder / "7_2.txt").read_bytes()
@@ -140,7 +140,7 @@ def test_corrupt(small_imdb):
 def test_corrupt_vectors(small_imdb, content, message):
     (small_imdb.data / "glove/glove.6B.100d.txt").write_text(content)
     with pytest.raises(CorruptData, match=message):
-        TASK.load(small_imdb, small.options(TASK), 0)
+        TASK.load(small_imdb, helpers.options(TASK), 0)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_tokens_lose_no_character(text):
 
 @pytest.mark.slow
 def test_real(real):
-    small.needs(real, REVIEWS, GLOVE)
-    splits = TASK.load(real, small.options(TASK), 0)
+    helpers.needs(real, REVIEWS, GLOVE)
+    splits = TASK.load(real, helpers.options(TASK), 0)
     assert [len(split) for split in splits[:3]] == [17_500, 7_500, 25_000]
     assert splits.embedding.shape == (25_002, 100)
-    u, target, lengths = small.everything(splits.test)
+    u, target, lengths = helpers.everything(splits.test)
     assert target.bincount().tolist() == [12_500, 12_500]
     assert int(lengths.min()) >= 1
     within = torch.arange(len(u))[:, None] < lengths

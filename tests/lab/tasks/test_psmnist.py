@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab.tasks.psmnist import FILES, TASK, permutation
 
@@ -27,19 +27,19 @@ def test_bit_reversal():
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_load(source, packed):
-    images, labels, test_images, test_labels = small.mnist(source.data, packed=packed)
+    images, labels, test_images, test_labels = helpers.mnist(source.data, packed=packed)
     for name in TASK.options["permutation"]:
-        train, valid, test, _ = TASK.load(source, small.options(TASK, permutation=name), 0)
+        train, valid, test, _ = TASK.load(source, helpers.options(TASK, permutation=name), 0)
         assert (len(train), len(valid), len(test)) == (57, 3, 10)
-        u, target, lengths = small.everything(test)
+        u, target, lengths = helpers.everything(test)
         assert u.shape == (784, 10, 1)
         assert lengths is None
         np.testing.assert_allclose(
             u[:, :, 0].T.numpy(), test_images.reshape(10, 784)[:, permutation(name)] / 255, rtol=1e-6
         )
         assert target.tolist() == test_labels.tolist()
-        seen = torch.cat([small.everything(split).u[:, :, 0].T for split in (train, valid)])
-        targets = torch.cat([small.everything(split).target for split in (train, valid)])
+        seen = torch.cat([helpers.everything(split).u[:, :, 0].T for split in (train, valid)])
+        targets = torch.cat([helpers.everything(split).target for split in (train, valid)])
         ordered = images.reshape(60, 784)[:, permutation(name)]
         key = {tuple(image): label for image, label in zip(ordered.tolist(), labels.tolist(), strict=True)}
         assert len(key) == 60
@@ -48,10 +48,10 @@ def test_load(source, packed):
 
 
 def test_split_depends_on_its_own_seed_only(source):
-    small.mnist(source.data)
+    helpers.mnist(source.data)
 
     def valid(seed, **options):
-        return small.everything(TASK.load(source, small.options(TASK, **options), seed).valid).u
+        return helpers.everything(TASK.load(source, helpers.options(TASK, **options), seed).valid).u
 
     assert torch.equal(valid(0), valid(1))
     assert not torch.equal(valid(0), valid(0, split_seed=1))
@@ -59,22 +59,22 @@ def test_split_depends_on_its_own_seed_only(source):
 
 def test_missing_and_corrupt(source):
     with pytest.raises(MissingData, match="train-images-idx3-ubyte"):
-        TASK.load(source, small.options(TASK), 0)
-    small.mnist(source.data, packed=False)
+        TASK.load(source, helpers.options(TASK), 0)
+    helpers.mnist(source.data, packed=False)
     path = source.data / "mnist" / "train-labels-idx1-ubyte"
-    path.write_bytes(small.idx(np.zeros(59)))
+    path.write_bytes(helpers.idx(np.zeros(59)))
     with pytest.raises(CorruptData, match=r"as many images as labels \(59\), got \(60, 28, 28\)"):
-        TASK.load(source, small.options(TASK), 0)
-    path.write_bytes(small.idx(np.full(60, 10)))
+        TASK.load(source, helpers.options(TASK), 0)
+    path.write_bytes(helpers.idx(np.full(60, 10)))
     with pytest.raises(CorruptData, match="labels from 0 to 9, got 10"):
-        TASK.load(source, small.options(TASK), 0)
+        TASK.load(source, helpers.options(TASK), 0)
 
 
 def test_real(real):
-    small.needs(real, *FILES)
-    train, valid, test, _ = TASK.load(real, small.options(TASK, permutation="none"), 0)
+    helpers.needs(real, *FILES)
+    train, valid, test, _ = TASK.load(real, helpers.options(TASK, permutation="none"), 0)
     assert (len(train), len(valid), len(test)) == (57_000, 3_000, 10_000)
-    u, target, _ = small.everything(test)
+    u, target, _ = helpers.everything(test)
     assert target.bincount().tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     assert float(u.mean()) == pytest.approx(0.1325, abs=1e-4)
     image = (u[:, 0, 0] * 255).round().to(torch.uint8).numpy().tobytes()

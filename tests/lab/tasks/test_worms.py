@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from reproduction.by_hand import right_in
-from tests.lab.tasks import small
+from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
 from unicornn.lab.data._formats import read_ts
@@ -15,13 +15,13 @@ from unicornn.lab.tasks._rows import Moments
 
 def test_eigenworms(eigenworms_source):
     source, u, labels = eigenworms_source
-    splits = eigenworms.TASK.load(source, small.options(eigenworms.TASK), 0)[:3]
+    splits = eigenworms.TASK.load(source, helpers.options(eigenworms.TASK), 0)[:3]
     assert [len(split) for split in splits] == [28, 6, 6]
     rows = [split.rows for split in splits]
     assert sorted(np.concatenate(rows).tolist()) == list(range(40))
     mean, deviation = u[rows[0]].mean((0, 1)), u[rows[0]].std((0, 1))
     for split, row in zip(splits, rows, strict=True):
-        batch = small.everything(split)
+        batch = helpers.everything(split)
         assert batch.lengths is None
         assert batch.target.tolist() == [labels[i] for i in row]
         np.testing.assert_allclose(batch.u.transpose(0, 1), (u[row] - mean) / deviation, atol=1e-4)
@@ -29,7 +29,7 @@ def test_eigenworms(eigenworms_source):
 
 def test_duplicates(eigenworms_source):
     source, _, _ = eigenworms_source
-    splits = eigenworms.TASK.load(source, small.options(eigenworms.TASK, duplicates="drop"), 0)[:3]
+    splits = eigenworms.TASK.load(source, helpers.options(eigenworms.TASK, duplicates="drop"), 0)[:3]
     assert sorted(np.concatenate([split.rows for split in splits]).tolist()) == [*range(37), 38, 39]
 
 
@@ -37,7 +37,7 @@ def test_subsampling(eigenworms_source):
     source, _, _ = eigenworms_source
 
     def test_set(**options):
-        return small.everything(eigenworms.TASK.load(source, small.options(eigenworms.TASK, **options), 0).test).u
+        return helpers.everything(eigenworms.TASK.load(source, helpers.options(eigenworms.TASK, **options), 0).test).u
 
     whole = test_set()
     assert torch.equal(test_set(subsample="last", entries=20), whole[-20:])
@@ -56,27 +56,27 @@ def test_subsampling(eigenworms_source):
 
 def test_eigenworms_missing_and_corrupt(eigenworms_source):
     source, u, labels = eigenworms_source
-    small.ts(source.data / "uea/EigenWorms_TEST.ts", u[25:, :40], list(map(str, labels[25:])))
+    helpers.ts(source.data / "uea/EigenWorms_TEST.ts", u[25:, :40], list(map(str, labels[25:])))
     with pytest.raises(CorruptData, match=r"same length and channels in both files, .*TEST.ts \(40, 6\)"):
-        eigenworms.TASK.load(source, small.options(eigenworms.TASK), 0)
+        eigenworms.TASK.load(source, helpers.options(eigenworms.TASK), 0)
     (source.data / "uea/EigenWorms_TEST.ts").unlink()
     with pytest.raises(MissingData, match=r"(?s)EigenWorms_TEST\.ts.*timeseriesclassification\.com"):
-        eigenworms.TASK.load(source, small.options(eigenworms.TASK), 0)
+        eigenworms.TASK.load(source, helpers.options(eigenworms.TASK), 0)
 
 
 def test_worms44(worms):
     source, recordings, labels = worms
     tested = []
     for fold in range(5):
-        splits = worms44.TASK.load(source, small.options(worms44.TASK, fold=fold), 0)[:3]
+        splits = worms44.TASK.load(source, helpers.options(worms44.TASK, fold=fold), 0)[:3]
         rows = [split.rows for split in splits]
         assert sorted(np.concatenate(rows).tolist()) == list(range(22))
-        following = worms44.TASK.load(source, small.options(worms44.TASK, fold=(fold + 1) % 5), 0)
+        following = worms44.TASK.load(source, helpers.options(worms44.TASK, fold=(fold + 1) % 5), 0)
         np.testing.assert_array_equal(rows[1], following.test.rows)
         tested += rows[2].tolist()
         training = np.concatenate([recordings[i] for i in rows[0]])
         for split, row in zip(splits, rows, strict=True):
-            u, target, lengths = small.everything(split)
+            u, target, lengths = helpers.everything(split)
             assert target.tolist() == labels[row].tolist()
             assert lengths.tolist() == [len(recordings[i]) for i in row]
             for j, i in enumerate(row):
@@ -90,7 +90,7 @@ def test_worms44_subsampling(worms):
     source, _, _ = worms
 
     def shortest(**options):
-        for split in worms44.TASK.load(source, small.options(worms44.TASK, **options), 0)[:3]:
+        for split in worms44.TASK.load(source, helpers.options(worms44.TASK, **options), 0)[:3]:
             if 13 in split.rows:
                 return split.batch(torch.from_numpy(np.flatnonzero(split.rows == 13)), -1)
 
@@ -114,14 +114,14 @@ def test_worms44_corrupt(worms):
         arrays = dict(arrays)
     np.savez(path, **(arrays | {"lengths": arrays["lengths"] + 1}))
     with pytest.raises(CorruptData, match="as many frames as the lengths add up to"):
-        worms44.TASK.load(source, small.options(worms44.TASK), 0)
+        worms44.TASK.load(source, helpers.options(worms44.TASK), 0)
     del arrays["labels"]
     np.savez(path, **arrays)
     with pytest.raises(CorruptData, match="labels"):
-        worms44.TASK.load(source, small.options(worms44.TASK), 0)
+        worms44.TASK.load(source, helpers.options(worms44.TASK), 0)
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(CorruptData, match=r"worms44\.npz: expected an \.npz"):
-        worms44.TASK.load(source, small.options(worms44.TASK), 0)
+        worms44.TASK.load(source, helpers.options(worms44.TASK), 0)
 
 
 def test_a_constant_channel():
@@ -135,10 +135,10 @@ def test_worms44_in_crops(worms, crops):
     """Training sees pieces of the same recordings, and every target has as many pieces as the crops say."""
     source = worms[0]
     k = {"several": 1, "quarters": 4}[crops]
-    whole = worms44.TASK.load(source, small.options(worms44.TASK), 0)
-    cut = worms44.TASK.load(source, small.options(worms44.TASK, crops=crops), 0)
+    whole = worms44.TASK.load(source, helpers.options(worms44.TASK), 0)
+    cut = worms44.TASK.load(source, helpers.options(worms44.TASK, crops=crops), 0)
     for a, b in zip(whole[:3], cut[:3], strict=True):
-        one, pieces = small.everything(a), b.batch(torch.arange(len(b)), -1)
+        one, pieces = helpers.everything(a), b.batch(torch.arange(len(b)), -1)
         assert torch.equal(one.target, pieces.target)
         assert pieces.u.shape[1] == 2 * k * len(b)
         n = int(pieces.lengths[0])
@@ -164,10 +164,10 @@ def test_worms44_says_what_it_is_not():
 
 
 def test_real_worms44(real):
-    small.needs(real, worms44.FILE)
-    train, valid, test, _ = worms44.TASK.load(real, small.options(worms44.TASK), 0)
+    helpers.needs(real, worms44.FILE)
+    train, valid, test, _ = worms44.TASK.load(real, helpers.options(worms44.TASK), 0)
     assert (len(train), len(valid), len(test)) == (26, 9, 9)
-    batches = [small.everything(split) for split in (train, valid, test)]
+    batches = [helpers.everything(split) for split in (train, valid, test)]
     targets = torch.cat([b.target for b in batches])
     assert targets.bincount().tolist() == [10, 9, 9, 9, 7]
     lengths = torch.cat([torch.full((len(b.target),), 17_984) if b.lengths is None else b.lengths for b in batches])
@@ -175,8 +175,8 @@ def test_real_worms44(real):
 
 
 def test_real_eigenworms(real):
-    small.needs(real, *eigenworms.FILES)
-    train, valid, test, _ = eigenworms.TASK.load(real, small.options(eigenworms.TASK), 0)
+    helpers.needs(real, *eigenworms.FILES)
+    train, valid, test, _ = eigenworms.TASK.load(real, helpers.options(eigenworms.TASK), 0)
     assert (len(train), len(valid), len(test)) == (181, 39, 39)
     assert train.batch(torch.arange(2), 0).u.shape == (17_984, 2, 6)
 

@@ -1,4 +1,4 @@
-"""One HTML page from run folders: the figures beside the published ones, learning curves, what the network learnt.
+"""One HTML page from run folders: its numbers beside the published ones, learning curves, what the network learnt.
 
 Needs matplotlib, pandas and safetensors: ``pip install 'unicornn[train]'``.
 """

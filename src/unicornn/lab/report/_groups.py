@@ -23,7 +23,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float], more_is_better: bool) -> Spread:
-    """Mean, deviation and best of some figures.
+    """Mean, deviation and best of some numbers.
 
     Example:
         >>> spread([0.97, 0.99], more_is_better=True).best
@@ -36,7 +36,7 @@ def spread(values: Sequence[float], more_is_better: bool) -> Spread:
 
 
 def best_valid(run: Run) -> float:
-    """The best validation figure, so far if the run is unfinished; NaN if there is none yet."""
+    """The best validation metric, so far if the run is unfinished; NaN if there is none yet."""
     if run.finished:
         return float(run.result["valid"])
     valid = run.metrics["valid"].dropna()
@@ -90,7 +90,7 @@ class Group:
         return self.runs[0].config
 
     def best(self, model: str | None = None) -> Run | None:
-        """The run with the best validation figure, of one model or of all; finished ones first."""
+        """The run with the best validation metric, of one model or of all; finished ones first."""
         runs = [run for run in self.runs if model in (None, run.config["model"])]
         sign = 1 if self.config["more_is_better"] else -1
 

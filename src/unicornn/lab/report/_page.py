@@ -1,4 +1,4 @@
-"""The page: sections with tables, figures and settings as HTML. Whatever comes from a file is escaped."""
+"""The page: sections with tables, plots and settings as HTML. Whatever comes from a file is escaped."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from unicornn.errors import BadValue
 from unicornn.lab import _text as words
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study
-from unicornn.lab.report import _figures as figures
+from unicornn.lab.report import _plots as plots
 from unicornn.lab.report import _searches as searches
 from unicornn.lab.report import _tables as tables
 from unicornn.lab.report._folders import run_time_steps
 from unicornn.lab.report._groups import Group
-from unicornn.lab.report._pictures import picture
+from unicornn.lab.report._images import image
 
 ABOUT = ("title", "protocol", "command", "metric", "more_is_better")  # of config.json, shown elsewhere or implied
 
@@ -67,19 +67,19 @@ def _section(number: int, group: Group, root: Path, reference: pd.DataFrame | No
         parts += [f'<p class="quiet">{escape(text)}</p>'] if text not in ("", tables.title(group)) else []
     if group.departures and group.published:
         changed = ", ".join(f"{name} = {words.setting(value)}" for name, value in group.departures.items())
-        note = f"Not the task's default: {changed}. Published figures and curves may not compare."
+        note = f"Not the task's default: {changed}. Published numbers and curves may not compare."
         parts.append(f'<p class="note">{escape(note)}</p>')
     parts.append(tables.results(group))
     if any(not run.finished for run in group.runs):
-        parts.append('<p class="quiet">* unfinished: not in the test figure.</p>')
-    if pictures := [picture(tables.title(group), *drawn) for drawn in _figures(group, reference)]:
-        parts += ['<div class="figures">', *pictures, "</div>"]
+        parts.append('<p class="quiet">* unfinished: not in the test metric.</p>')
+    if images := [image(tables.title(group), *drawn) for drawn in _plots(group, reference)]:
+        parts += ['<div class="plots">', *images, "</div>"]
     parts += ["<h3>Settings, command and environment of every run</h3>", *(_details(run, root) for run in group.runs)]
     return "\n".join([*parts, "</section>"])
 
 
-def _figures(group: Group, reference: pd.DataFrame | None) -> Iterator[tuple[Figure, str]]:
-    """The figures and their captions."""
+def _plots(group: Group, reference: pd.DataFrame | None) -> Iterator[tuple[Figure, str]]:
+    """The plots and their captions."""
     metric, curves = group.config["metric"], {}
     for entry in group.entries:
         for state, runs in (("", entry.finished), (", unfinished", entry.unfinished)):
@@ -87,23 +87,23 @@ def _figures(group: Group, reference: pd.DataFrame | None) -> Iterator[tuple[Fig
                 curves[entry.label + state] = begun
     if curves:
         yield (
-            figures.learning_curves(curves, metric, "epoch", reference),
+            plots.learning_curves(curves, metric, "epoch", reference),
             f"Validation {metric} against epoch, one line per run.",
         )
-        yield figures.learning_curves(curves, metric, "seconds"), f"Validation {metric} against time."
+        yield plots.learning_curves(curves, metric, "seconds"), f"Validation {metric} against time."
     if (best := group.best("unicornn")) is not None:
         if (a := run_time_steps(best)) is not None:
-            yield figures.time_steps(a), f"Effective time steps of each layer's neurons, sorted: {_which(group, best)}."
+            yield plots.time_steps(a), f"Effective time steps of each layer's neurons, sorted: {_which(group, best)}."
         if norms := [
             run.metrics for run in group.entry_of(best).runs if "w_norm_1" in run.metrics and len(run.metrics)
         ]:
             over = "mean and deviation over seeds" if len(norms) > 1 else _which(group, best)
-            yield figures.weight_norms(norms), f"Norms of each layer's hidden weights: {over}."
+            yield plots.weight_norms(norms), f"Norms of each layer's hidden weights: {over}."
     best = group.best()
     if best is not None and best.predictions is not None:
-        draw, what = (figures.confusion, "True and predicted classes")
+        draw, what = (plots.confusion, "True and predicted classes")
         if metric != "accuracy":
-            draw, what = figures.scatter, "Prediction against target"
+            draw, what = plots.scatter, "Prediction against target"
         yield draw(**best.predictions), f"{what} of the test set: {_which(group, best)}."
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from unicornn.lab import _text as words
 from unicornn.lab._study import STATES, Study
-from unicornn.lab.report import _search_figures as figures
+from unicornn.lab.report import _search_plots as plots
 from unicornn.lab.report import _tables as tables
-from unicornn.lab.report._pictures import picture
+from unicornn.lab.report._images import image
 
 SHOWN = 10  # of the trials, in the table
 DRAWN = {"random": "drawn at random", "tpe": "drawn by TPE"}
@@ -31,13 +31,13 @@ def section(study: Study, folder: str) -> str:
         parts.append(f'<pre class="wrap">{escape(study.command)}</pre>')
     if study.trials:
         caption = f"Validation {study.metric} of each trial, and the best so far."
-        parts += ['<div class="figures">', picture(title, figures.values(study), caption)]
+        parts += ['<div class="plots">', image(title, plots.values(study), caption)]
         if study.importances:
             caption = "Importance: the parameters' shares in how the trials differ (fANOVA)."
-            parts.append(picture(title, figures.importances(study.importances), caption))
+            parts.append(image(title, plots.importances(study.importances), caption))
         if study.best is not None:
             caption = "The complete trials, one line each: the darker, the better; the best one in red."
-            parts.append(picture(title, figures.parallel_coordinates(study), caption, ' class="wide"'))
+            parts.append(image(title, plots.parallel_coordinates(study), caption, ' class="wide"'))
         parts.append("</div>")
     return "\n".join([*parts, "</section>"])
 

@@ -65,12 +65,12 @@ def overview(groups: list[Group]) -> str:
 
 
 def results(group: Group) -> str:
-    """Our figures, and below them the published ones."""
+    """Our numbers, and below them the published ones."""
     metric = group.config["metric"]
     head = ["Model", f"Test {escape(metric)}", "Best seed", "Validation", "Seeds", "Epochs", "Time per run"]
     rows = [_ours(entry, metric) for entry in group.entries]
     rows += [_published(quoted, metric) for quoted in group.published]
-    return table(f"Figures of {title(group)}", [*head, "Units", "Parameters"], rows)
+    return table(f"Results of {title(group)}", [*head, "Units", "Parameters"], rows)
 
 
 def _ours(entry: Entry, metric: str) -> str:

@@ -1,4 +1,4 @@
-"""A figure inside the page."""
+"""A plot inside the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 
-def picture(title: str, figure: Figure, caption: str, kind: str = "") -> str:
+def image(title: str, figure: Figure, caption: str, kind: str = "") -> str:
     """An image inside the page. As an image, an SVG's names cannot clash with another's, and nothing in it can run."""
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "unicornn", "svg.fonttype": "path"}):  # the same runs, the same page

@@ -1,4 +1,4 @@
-"""The figures about a search, made like those of ``unicornn.lab.report._figures``."""
+"""The plots about a search, made like those of ``unicornn.lab.report._plots``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from unicornn.lab._study import Study
-from unicornn.lab.report._figures import COLOURS, logarithmic, make_axes, plain
+from unicornn.lab.report._plots import COLOURS, logarithmic, make_axes, plain
 
 GREY = "#9aa1ab"
 
 
 def values(study: Study) -> Figure:
-    """The validation figure of each trial against its number, and the best so far; failed trials below.
+    """The validation metric of each trial against its number, and the best so far; failed trials below.
 
     Example:
         >>> from unicornn.lab._study import Study, Trial
@@ -69,7 +69,7 @@ def importances(shares: Mapping[str, float]) -> Figure:
 
 
 def parallel_coordinates(study: Study) -> Figure:
-    """Every complete trial as a line across its parameters, which ends at its validation figure.
+    """Every complete trial as a line across its parameters, which ends at its validation metric.
 
     Example:
         >>> from unicornn.lab._study import Study, Trial

@@ -1,4 +1,4 @@
-"""The figures of a report: one function each, from plain arrays and tables to a matplotlib figure.
+"""The plots of a report: one function each, from plain arrays and tables to a matplotlib figure.
 
 They are made without pyplot, so nothing is global and nothing has to be closed: ``figure.savefig("curve.png")``.
 Labels may come from files: they are drawn as they are, never read as formulas.
@@ -58,7 +58,7 @@ def learning_curves(
     against: str = "epoch",
     reference: pd.DataFrame | None = None,
 ) -> Figure:
-    """The validation figure during training, one colour per label, one line per run.
+    """The validation metric during training, one colour per label, one line per run.
 
     Args:
         runs: for each label, tables with the columns ``epoch``, ``seconds`` (since the start) and ``valid``.

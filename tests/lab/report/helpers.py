@@ -17,7 +17,7 @@ TITLES = {"classify": "Permuted digits", "regress": "Heart rate", "forecast": "L
 
 
 def curve(kind, epochs, end, rng):
-    """A validation figure that comes down, or up, to its end, which is its best."""
+    """A validation metric that comes down, or up, to its end, which is its best."""
     way = np.exp(-np.linspace(0, 5, epochs)) * (1 + 0.2 * rng.random(epochs))
     way[-1:] = 0
     return end - 0.6 * way if kind == "classify" else end * (1 + 8 * way)

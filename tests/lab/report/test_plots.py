@@ -1,4 +1,4 @@
-"""Every figure shows what it was given, and can be written."""
+"""Every plot shows what it was given, and can be written."""
 
 import warnings
 
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from unicornn.lab.report import _figures as figures
+from unicornn.lab.report import _plots as plots
 
 
 def table(valid, **more):
@@ -23,7 +23,7 @@ def legend(figure):
 def test_learning_curves():
     runs = {"unicornn": [table([0.5, 0.7, 0.8]), table([0.4, 0.6])], "lstm": [table([0.3])]}
     reference = pd.DataFrame({"epoch": [1, 2, 3], "valid": [0.6, 0.7, 0.9]})
-    figure = figures.learning_curves(runs, "accuracy", reference=reference)
+    figure = plots.learning_curves(runs, "accuracy", reference=reference)
     authors, first, second, lstm = figure.axes[0].lines
     assert authors.get_ydata() == pytest.approx([60, 70, 90])
     assert first.get_ydata() == pytest.approx([50, 70, 80])
@@ -33,16 +33,16 @@ def test_learning_curves():
 
 
 def test_curves_against_time_have_a_fitting_unit():
-    figure = figures.learning_curves({"unicornn": [table([0.5, 0.7, 0.8])]}, "accuracy", "seconds")
+    figure = plots.learning_curves({"unicornn": [table([0.5, 0.7, 0.8])]}, "accuracy", "seconds")
     assert figure.axes[0].get_xlabel() == "hours"
     assert figure.axes[0].lines[0].get_xdata() == pytest.approx([1, 2, 3])
     with pytest.raises(ValueError, match="against"):
-        figures.learning_curves({}, "accuracy", "lr")
+        plots.learning_curves({}, "accuracy", "lr")
 
 
 @pytest.mark.parametrize("values", [[1.0, 1.1], [10.0, 1.0], [1000.0, 0.1]])
 def test_errors_are_on_a_logarithmic_axis_with_several_labels(values):
-    figure = figures.learning_curves({"unicornn": [table(values)]}, "RMSE")
+    figure = plots.learning_curves({"unicornn": [table(values)]}, "RMSE")
     figure.canvas.draw()
     (axis,) = figure.axes
     low, high = axis.get_ylim()
@@ -53,26 +53,26 @@ def test_errors_are_on_a_logarithmic_axis_with_several_labels(values):
 
 def test_a_much_longer_reference_does_not_hide_our_curve():
     reference = pd.DataFrame({"epoch": [1, 2600], "valid": [0.6, 0.9]})
-    figure = figures.learning_curves({"unicornn": [table([0.5, 0.6])]}, "accuracy", reference=reference)
+    figure = plots.learning_curves({"unicornn": [table([0.5, 0.6])]}, "accuracy", reference=reference)
     assert figure.axes[0].get_xscale() == "log"
 
 
 @pytest.mark.parametrize("label", [r"$\frac{$", "a$b$c", "_hidden", "名前", "<script>", "x" * 300])
 def test_any_label_can_be_drawn(label, tmp_path):
-    figure = figures.learning_curves({label: [table([0.5, 0.6])]}, "accuracy")
+    figure = plots.learning_curves({label: [table([0.5, 0.6])]}, "accuracy")
     with warnings.catch_warnings(action="error"):
         figure.savefig(tmp_path / "f.svg")
     assert len(legend(figure)) == 1
 
 
 def test_nothing_yet_or_not_a_number():
-    assert not figures.learning_curves({}, "RMSE").axes[0].lines
-    figures.learning_curves({"unicornn": [table([np.nan, np.nan])]}, "RMSE").canvas.draw()
-    figures.scatter(np.array([np.nan]), np.array([1.0])).canvas.draw()
+    assert not plots.learning_curves({}, "RMSE").axes[0].lines
+    plots.learning_curves({"unicornn": [table([np.nan, np.nan])]}, "RMSE").canvas.draw()
+    plots.scatter(np.array([np.nan]), np.array([1.0])).canvas.draw()
 
 
 def test_time_steps_are_sorted():
-    figure = figures.time_steps(torch.tensor([[0.3, 0.1, 0.2], [0.01, 0.03, 0.02]]))
+    figure = plots.time_steps(torch.tensor([[0.3, 0.1, 0.2], [0.01, 0.03, 0.02]]))
     assert [list(line.get_ydata()) for line in figure.axes[0].lines] == [
         pytest.approx([0.1, 0.2, 0.3]),
         pytest.approx([0.01, 0.02, 0.03]),
@@ -82,29 +82,29 @@ def test_time_steps_are_sorted():
 
 def test_weight_norms_are_means_over_runs_of_any_length():
     runs = [table([0, 0], w_norm_1=[1.0, 2.0], w_norm_2=[3.0, 3.0]), table([0], w_norm_1=[2.0], w_norm_2=[5.0])]
-    figure = figures.weight_norms(runs)
+    figure = plots.weight_norms(runs)
     assert [list(line.get_ydata()) for line in figure.axes[0].lines] == [[1.5, 2.0], [4.0, 3.0]]
     assert legend(figure) == ["layer 1", "layer 2"]
 
 
 def test_confusion():
     target, prediction = np.array([0, 0, 1, 2]), np.array([0, 1, 1, 0])
-    figure = figures.confusion(target, prediction)
+    figure = plots.confusion(target, prediction)
     axis = figure.axes[0]
     assert [text.get_text() for text in axis.texts] == ["1", "1", "0", "0", "1", "0", "1", "0", "0"]
     assert axis.images[0].get_array().tolist() == [[0.5, 0.5, 0], [0, 1, 0], [1, 0, 0]]
-    assert not figures.confusion(np.arange(30), np.arange(30)).axes[0].texts
+    assert not plots.confusion(np.arange(30), np.arange(30)).axes[0].texts
 
 
 def test_scatter():
-    figure = figures.scatter(np.array([60.0, 80.0]), np.array([61.0, 79.0]))
+    figure = plots.scatter(np.array([60.0, 80.0]), np.array([61.0, 79.0]))
     (points,) = figure.axes[0].collections
     assert points.get_offsets().tolist() == [[60, 61], [80, 79]]
     assert points.get_rasterized()
     assert list(figure.axes[0].lines[0].get_xdata()) == [60, 80]
 
 
-def test_figures_are_not_pyplots(tmp_path):
-    figures.scatter(np.zeros(3), np.zeros(3)).savefig(tmp_path / "f.png")
+def test_plots_are_not_pyplots(tmp_path):
+    plots.scatter(np.zeros(3), np.zeros(3)).savefig(tmp_path / "f.png")
     assert (tmp_path / "f.png").stat().st_size > 2000
     assert plt.get_fignums() == []

@@ -1,0 +1,56 @@
+"""Searches that take no time: a tiny task, or no training at all. And a task whose test set must not be looked at."""
+
+import math
+from types import SimpleNamespace
+
+from tests.lab.training import small
+from unicornn.lab.search import search
+from unicornn.lab.tasks import Task
+
+
+def run_search(folder, task=small.__file__, **options):
+    return search(task, folder=folder, **({"trials": 3, "epochs": 1, "settings": {"n": 16}} | options))
+
+
+def imagined_training(config, folder, *, callbacks, **_):
+    """In place of ``train``: the accuracy depends on lr alone, is best at 1e-3, and rises with the epochs."""
+    merit = math.exp(-abs(math.log(config.training.lr / 1e-3)))
+    module = SimpleNamespace(history=[], config=config)
+    for epoch in range(1, config.training.epochs + 1):
+        module.history.append({"epoch": epoch, "valid": merit * epoch / config.training.epochs})
+        for callback in callbacks:
+            callback.on_train_epoch_end(None, module)
+    return SimpleNamespace(result={"valid": merit})
+
+
+def parameters_of(study):
+    """The parameters of all trials, to be compared."""
+    return [tuple(sorted(trial.parameters.items())) for trial in study.trials]
+
+
+class Untouchable:
+    """A test set that must not even be counted."""
+
+    def __len__(self):
+        raise AssertionError("the test set was looked at")
+
+    def batch(self, indices, draw):
+        raise AssertionError("the test set was looked at")
+
+
+def load(source, options, seed):
+    return small.load(source, options, seed)._replace(test=Untouchable())
+
+
+TASK = Task(
+    name="untouchable",
+    title="Which was larger",
+    kind="classify",
+    load=load,
+    d=2,
+    outputs=2,
+    size="little",
+    models={"unicornn": {"hidden_size": 8, "num_layers": 2, "dt": (0.01, 0.3)}},
+    training=small.TASK.training,
+    options=small.TASK.options,
+)
