@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from unicornn.lab._text import figure
+from unicornn.lab._text import NONE, number, percent
 
 T = TypeVar("T")
 
@@ -59,7 +59,9 @@ class Metric:
             >>> Metric("accuracy", True).text(0.903, 0.03)
             '90.3 ± 3.0 %'
         """
-        return figure(self.name, value, deviation)
+        if value is None or not math.isfinite(value):
+            return NONE
+        return (percent if self.name == "accuracy" else number)(value, deviation)
 
     def _cost(self, value: float | None) -> float:
         """Less is better; infinite for what is not a finite number."""

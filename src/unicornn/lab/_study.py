@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unicornn.errors import BadType, NotARun
+from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import read_json, write_json
 
 STATES = ("complete", "pruned", "failed")
@@ -21,11 +22,11 @@ class Trial:
 
     Args:
         number: as in trials/00012.
-        state: "complete", "pruned" (stopped early) or "failed" (the loss was no number any more).
-        value: the best validation figure, until it was stopped if it was; None if it failed.
+        state: "complete", "pruned" (stopped early) or "failed" (its loss was not finite, or there was no memory).
+        value: the best validation metric, up to the epoch in which it was stopped; None if it failed.
         parameters: what was drawn.
         seconds, epochs: how long it took.
-        why: it failed.
+        why: the reason for a failure.
 
     Example:
         >>> from unicornn.lab._study import Trial
@@ -47,18 +48,20 @@ class Study:
     """A search and its finished trials.
 
     Args:
-        task, title, model, variant, metric, more_is_better, seed, settings: as of a run.
+        task, title, model, variant, metric, seed, settings: as of a run.
         sampler, pruner: how parameters are drawn, and which trials are stopped early.
         asked: how many trials there will be.
         space: for each parameter ``{"low": ..., "high": ..., "log": ...}`` or ``{"values": [...]}``.
         trials: in the order of their numbers.
-        importances: the parameters' shares in how the trials' figures differ, if there are trials enough to say so.
+        importances: the parameters' shares in how the trials differ, if there are trials enough to say so.
         command: trains with the best trial's settings.
 
     Example:
+        >>> from unicornn.lab._metric import Metric
         >>> from unicornn.lab._study import Study, Trial
         >>> trials = [Trial(i, "complete", error, {"lr": 0.1 / (i + 1)}, 9.0, 5) for i, error in enumerate((1.2, 0.9))]
-        >>> study = Study("mine", "Mine", "unicornn", None, "RMSE", False, 0, {}, "random", "none", 50, {}, trials)
+        >>> error = Metric("RMSE", more_is_better=False)
+        >>> study = Study("mine", "Mine", "unicornn", None, error, 0, {}, "random", "none", 50, {}, trials)
         >>> study.best.number
         1
     """
@@ -67,8 +70,7 @@ class Study:
     title: str
     model: str
     variant: str | None
-    metric: str
-    more_is_better: bool
+    metric: Metric
     seed: int
     settings: Mapping[str, Any]
     sampler: str
@@ -81,9 +83,8 @@ class Study:
 
     def ranked(self) -> list[Trial]:
         """The complete trials, the best first."""
-        sign = -1 if self.more_is_better else 1
         done = [trial for trial in self.trials if trial.state == "complete"]
-        return sorted(done, key=lambda trial: sign * (math.nan if trial.value is None else trial.value))
+        return self.metric.ranked(done, value=lambda trial: trial.value)
 
     @property
     def best(self) -> Trial | None:
@@ -91,9 +92,10 @@ class Study:
         return next(iter(self.ranked()), None)
 
     def write(self, path: Path) -> None:
-        """Whole or not at all."""
-        best = self.best
-        write_json(path, dataclasses.asdict(self) | {"best": None if best is None else dataclasses.asdict(best)})
+        """Whole or not at all. The metric is there as in a run's config.json, by its name and ``more_is_better``."""
+        best = None if self.best is None else dataclasses.asdict(self.best)
+        metric = {"metric": self.metric.name, "more_is_better": self.metric.more_is_better}
+        write_json(path, dataclasses.asdict(self) | metric | {"best": best})
 
 
 def read_study(path: Path | str) -> Study:
@@ -102,8 +104,10 @@ def read_study(path: Path | str) -> Study:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
+        >>> from unicornn.lab._metric import Metric
         >>> from unicornn.lab._study import Study, read_study
-        >>> study = Study("mine", "Mine", "unicornn", None, "RMSE", False, 0, {}, "random", "none", 50, {})
+        >>> error = Metric("RMSE", more_is_better=False)
+        >>> study = Study("mine", "Mine", "unicornn", None, error, 0, {}, "random", "none", 50, {})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     study.write(Path(folder, "study.json"))
         ...     read_study(Path(folder, "study.json")) == study
@@ -112,7 +116,8 @@ def read_study(path: Path | str) -> Study:
     values = read_json(Path(path))
     values.pop("best", None)
     try:
-        study = Study(**{**values, "trials": [Trial(**each) for each in values["trials"]]})
+        metric = Metric(values["metric"], values.pop("more_is_better"))
+        study = Study(**{**values, "metric": metric, "trials": [Trial(**each) for each in values["trials"]]})
         _check(study)
     except (TypeError, KeyError, AttributeError) as error:
         raise NotARun(f"study: expected what `unicornn search` writes in {path}, but {error}") from None
@@ -129,7 +134,7 @@ def _check(study: Study) -> None:
     def finite(value: Any) -> bool:
         return isinstance(value, (int, float)) and math.isfinite(value)
 
-    texts = (study.task, study.title, study.model, study.metric, study.sampler, study.pruner, study.command)
+    texts = (study.task, study.title, study.model, study.metric.name, study.sampler, study.pruner, study.command)
     expect(all(isinstance(text, str) for text in texts), "task, title, model, metric, sampler, pruner or command")
     expect(all(isinstance(each, dict) for each in (study.space, study.settings, study.importances)), "space by name")
     expect(all(map(finite, study.importances.values())), "importances in numbers")

@@ -1,4 +1,4 @@
-"""Figures, times and settings as text."""
+"""Numbers, times and settings as text."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import Any
 NONE = "–"
 
 
-def _number(value: float) -> tuple[str, int]:
-    """Three significant digits, and how many of them come after the point."""
-    if value == 0:
-        return "0.00", 2
-    places = 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
-    return (f"{value:.{places}f}", places) if 0 <= places <= 6 else (f"{value:.3g}", max(places, 0))
-
-
-def figure(metric: str, value: float | None, deviation: float | None = None) -> str:
-    """A test or validation figure: accuracies in percent with one decimal, errors with three significant digits.
+def percent(value: float, deviation: float | None = None) -> str:
+    """A share in percent with one decimal.
 
     Example:
-        >>> figure("accuracy", 0.9684), figure("accuracy", 0.903, 0.03), figure("RMSE", 1.0, 0.0625)
-        ('96.8 %', '90.3 ± 3.0 %', '1.00 ± 0.06')
+        >>> percent(0.9684), percent(0.903, 0.03)
+        ('96.8 %', '90.3 ± 3.0 %')
     """
-    if value is None or not math.isfinite(value):
-        return NONE
-    if metric == "accuracy":
-        return f"{100 * value:.1f}" + (f" ± {100 * deviation:.1f}" if deviation is not None else "") + " %"
-    text, places = _number(value)
-    return text + (f" ± {deviation:.{places}f}" if deviation is not None else "")
+    return f"{100 * value:.1f}" + (f" ± {100 * deviation:.1f}" if deviation is not None else "") + " %"
+
+
+def number(value: float, deviation: float | None = None) -> str:
+    """Three significant digits, and as many places of the deviation.
+
+    Example:
+        >>> number(1.0, 0.0625), number(0.0123456), number(1e6)
+        ('1.00 ± 0.06', '0.0123', '1e+06')
+    """
+    places = 2 if value == 0 else 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
+    text = f"{value:.{places}f}" if 0 <= places <= 6 else f"{value:.3g}"
+    return text + (f" ± {deviation:.{max(places, 0)}f}" if deviation is not None else "")
 
 
 def duration(seconds: float) -> str:

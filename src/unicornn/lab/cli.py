@@ -167,7 +167,6 @@ def search(
     import torch
 
     from unicornn.lab import tasks as every
-    from unicornn.lab._text import figure
     from unicornn.lab.search import search as look
     from unicornn.lab.training._config import parse
 
@@ -184,7 +183,7 @@ def search(
         console.print("no trial was complete: all have failed", highlight=False)
     else:
         console.print(
-            f"best validation {study.metric} [bold]{figure(study.metric, study.best.value)}[/], trial "
+            f"best validation {study.metric.name} [bold]{study.metric.text(study.best.value)}[/], trial "
             f"{study.best.number}; with the test set:\n{escape(study.command)}",
             highlight=False,
             soft_wrap=True,

@@ -11,8 +11,8 @@ from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, Trial
 from unicornn.lab.tasks import Quoted, Task, Training
 from unicornn.lab.tasks import _registry as registry
+from unicornn.lab.tasks._base import KINDS
 
-METRICS = {"classify": ("accuracy", True), "regress": ("RMSE", False), "forecast": ("NRMSE", False)}
 TITLES = {"classify": "Permuted digits", "regress": "Heart rate", "forecast": "Lorenz 96"}
 
 
@@ -30,13 +30,13 @@ def write_run(
     folder.mkdir(parents=True)
     rng = np.random.default_rng(seed)
     valid = test if valid is None else valid
-    metric, more_is_better = METRICS[kind]
+    metric = KINDS[kind]
     config = {
         "task": kind, "variant": None, "model": "unicornn", "seed": seed, "title": TITLES[kind],
         "training": {"lr": 0.001, "batch_size": 32, "epochs": of or epochs}, "task_options": {}, "budget": None,
         "model_options": {"hidden_size": hidden, "num_layers": 3, "dt": [0.1, 0.2, 0.4], "alpha": 1.0},
-        "command": f"unicornn train {kind} --seed {seed}", "parameters": 35338, "metric": metric,
-        "more_is_better": more_is_better, "protocol": "48,000 / 2,000 / 10,000 sequences",
+        "command": f"unicornn train {kind} --seed {seed}", "parameters": 35338, "metric": metric.name,
+        "more_is_better": metric.more_is_better, "protocol": "48,000 / 2,000 / 10,000 sequences",
     } | config  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "environment.json").write_text(json.dumps({"started": "2024-05-01", "versions": {"torch": "2.6"}}))
@@ -78,7 +78,7 @@ def replace_tasks(monkeypatch):
             paper=PUBLISHED[kind],
         )  # fmt: skip
 
-    made = {kind: task(kind) for kind in METRICS}
+    made = {kind: task(kind) for kind in KINDS}
     monkeypatch.setattr(registry, "_built_in", lambda: made)
 
 
@@ -92,7 +92,6 @@ SPACE = {
 def write_study(folder, kind="classify", *, trials=12, **changes):
     """A search's folder: every sixth trial has failed, every fourth was pruned."""
     rng = np.random.default_rng(0)
-    metric, more_is_better = METRICS[kind]
     made = []
     for i in range(trials):
         state = "failed" if i % 6 == 5 else "pruned" if i % 4 == 3 else "complete"
@@ -101,8 +100,8 @@ def write_study(folder, kind="classify", *, trials=12, **changes):
         value = None if state == "failed" else float(rng.random())
         made.append(Trial(i, state, value, drawn, 61.7, 5, "loss: nan" if state == "failed" else ""))
     study = {
-        "task": kind, "title": TITLES[kind], "model": "unicornn", "variant": None, "metric": metric,
-        "more_is_better": more_is_better, "seed": 0, "settings": {"epochs": 5}, "sampler": "random", "pruner": "median",
+        "task": kind, "title": TITLES[kind], "model": "unicornn", "variant": None, "metric": KINDS[kind],
+        "seed": 0, "settings": {"epochs": 5}, "sampler": "random", "pruner": "median",
         "asked": 50, "space": SPACE, "trials": made, "importances": {"lr": 0.7, "alpha": 0.2, "batch_size": 0.1},
         "command": "unicornn train classify --set lr=0.1",
     }  # fmt: skip

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.report.helpers import write_run
+from unicornn.lab._metric import Metric
 from unicornn.lab.report._folders import find_runs
 from unicornn.lab.report._groups import flat, group_runs, spread
 
@@ -76,7 +77,7 @@ def test_a_file_named_by_a_run_is_not_executed(tmp_path):
 
 @given(st.lists(st.floats(0, 100), min_size=1), st.booleans())
 def test_spread(values, more_is_better):
-    mean, deviation, best = spread(values, more_is_better)
+    mean, deviation, best = spread(values, Metric("", more_is_better))
     assert mean == pytest.approx(statistics.fmean(values))
     assert best == (max(values) if more_is_better else min(values))
     assert (deviation is None) == (len(values) == 1)
@@ -84,10 +85,10 @@ def test_spread(values, more_is_better):
 
 
 def test_a_run_that_diverged_spoils_the_mean_but_not_the_best():
-    mean, deviation, best = spread([0.5, math.nan], more_is_better=True)
+    mean, deviation, best = spread([0.5, math.nan], Metric("", more_is_better=True))
     assert math.isnan(mean)
     assert (deviation, best) == (None, 0.5)
-    assert math.isnan(spread([], more_is_better=True).best)
+    assert math.isnan(spread([], Metric("", more_is_better=True)).best)
 
 
 nested = st.recursive(st.integers(), lambda inner: st.dictionaries(st.text("abc", min_size=1), inner), max_leaves=8)

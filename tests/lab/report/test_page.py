@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 
 from tests.lab.report.helpers import write_run
 from unicornn.lab import _text as words
+from unicornn.lab._metric import Metric
+from unicornn.lab.report import _plots as plots
 from unicornn.lab.report import report
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
@@ -67,6 +69,17 @@ def test_numbers_of_seeds_beside_the_published_ones(tmp_path):
     assert (ours["Units"], ours["Parameters"]) == ("8", "35,338")
     assert (lstm["Test accuracy"], lstm["Epochs"], lstm["Parameters"]) == ("90.0 %", "12 (budget)", "1,234,567")
     assert (published["Test accuracy"], published["Units"], published["Parameters"]) == ("98.4 %", "256", "135,000")
+
+
+@pytest.mark.usefixtures("known_tasks", "no_plots")
+@pytest.mark.parametrize(("kind", "order"), [("classify", ["c", "a", "b"]), ("regress", ["b", "a", "c"])])
+def test_models_are_sorted_by_their_metric(tmp_path, kind, order):
+    for model, test in (("a", 0.5), ("b", 0.25), ("c", 0.75)):
+        write_run(tmp_path / f"runs/{model}", kind, test=test, model=model)
+    write_run(tmp_path / "runs/d", kind, model="d", epochs=2, of=9, finished=False)
+    page = read(tmp_path)
+    _, *rows = page.tables[0]
+    assert [row[0] for row in rows[:4]] == [*order, "d unfinished"]
 
 
 @pytest.mark.usefixtures("known_tasks", "no_plots")
@@ -238,8 +251,13 @@ ROUNDED = {139.5: "140", 13.96: "14.0", 0.99951: "1.00", 0.0123: "0.0123", 0.0: 
 
 @pytest.mark.parametrize("value", ROUNDED)
 def test_errors_in_words(value):
-    assert words.figure("RMSE", value) == ROUNDED[value]
+    assert words.number(value) == ROUNDED[value]
 
 
 def test_what_is_not_known_is_a_dash():
-    assert words.figure("RMSE", float("nan")) == words.figure("accuracy", None) == words.duration(float("nan")) == "–"
+    assert (
+        words.duration(float("nan"))
+        == Metric("RMSE", False).text(float("nan"))
+        == Metric("accuracy", True).text(None)
+        == "–"
+    )

@@ -108,3 +108,28 @@ def test_plots_are_not_pyplots(tmp_path):
     plots.scatter(np.zeros(3), np.zeros(3)).savefig(tmp_path / "f.png")
     assert (tmp_path / "f.png").stat().st_size > 2000
     assert plt.get_fignums() == []
+
+
+def looks(line):
+    return line.get_color(), str(line.get_linestyle()), str(line._dash_pattern)
+
+
+def test_no_two_of_many_lines_look_the_same(tmp_path):
+    runs = {f"model {i}": [table([0.5, 0.6 + i / 100])] for i in range(30)}
+    figure = plots.learning_curves(runs, "accuracy")
+    assert len(set(map(looks, figure.axes[0].lines))) == 30
+    layers = plots.time_steps(torch.rand(20, 8) + 0.1)
+    assert len(set(map(looks, layers.axes[0].lines))) == 20
+    norms = plots.weight_norms([table([0, 0], **{f"w_norm_{l}": [1.0, l] for l in range(1, 12)})])
+    assert len(set(map(looks, norms.axes[0].lines))) == 11
+    assert legend(figure) == list(runs)
+    for drawn in (figure, layers, norms):
+        with warnings.catch_warnings(action="error"):
+            drawn.savefig(tmp_path / "f.svg")
+
+
+@pytest.mark.parametrize("metric", [r"$\frac{$", "a$b$c", "_hidden", "名前"])
+def test_any_metric_can_be_drawn(metric, tmp_path):
+    figure = plots.learning_curves({"unicornn": [table([0.5, 0.6])]}, metric)
+    with warnings.catch_warnings(action="error"):
+        figure.savefig(tmp_path / "f.svg")

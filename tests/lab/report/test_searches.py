@@ -7,6 +7,7 @@ import pytest
 from tests.lab.report.helpers import write_run, write_study
 from tests.lab.report.test_page import Page, images_of
 from unicornn.errors import NotARun
+from unicornn.lab._metric import Metric
 from unicornn.lab.report import _search_plots as search_plots
 from unicornn.lab.report import find_runs, find_studies, report
 
@@ -106,3 +107,8 @@ def test_lines_across_the_parameters_are_where_they_should_be(tmp_path):
     assert line.get_ydata()[2] == pytest.approx(best.parameters["alpha"] / 30)
     assert line.get_ydata()[3] == pytest.approx(1)
     assert sum(len(line.get_xdata()) == 4 for line in axis.lines) == 8
+
+
+def test_any_metric_of_a_search_can_be_drawn(tmp_path):
+    write_study(tmp_path / "runs", metric=Metric(r"$\frac{$", more_is_better=True))
+    assert r"Validation $\frac{$ of each trial" in read(tmp_path).text

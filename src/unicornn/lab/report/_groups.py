@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from unicornn.lab import tasks
+from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import Run
 from unicornn.lab.tasks import Quoted, Task
 
@@ -22,25 +23,27 @@ class Spread(NamedTuple):
     best: float
 
 
-def spread(values: Sequence[float], more_is_better: bool) -> Spread:
+def spread(values: Sequence[float], metric: Metric) -> Spread:
     """Mean, deviation and best of some numbers.
 
     Example:
-        >>> spread([0.97, 0.99], more_is_better=True).best
+        >>> from unicornn.lab._metric import Metric
+        >>> spread([0.97, 0.99], Metric("accuracy", more_is_better=True)).best
         0.99
     """
     known = [v for v in values if math.isfinite(v)]
-    best = (max if more_is_better else min)(known, default=math.nan)
+    best = metric.best(known, value=float)
     mean = fmean(values) if values else math.nan
-    return Spread(mean, stdev(values) if len(values) > 1 and len(known) == len(values) else None, best)
+    deviation = stdev(values) if len(values) > 1 and len(known) == len(values) else None
+    return Spread(mean, deviation, math.nan if best is None else best)
 
 
 def best_valid(run: Run) -> float:
     """The best validation metric, so far if the run is unfinished; NaN if there is none yet."""
     if run.finished:
         return float(run.result["valid"])
-    valid = run.metrics["valid"].dropna()
-    return float(valid.max() if run.config["more_is_better"] else valid.min()) if len(valid) else math.nan
+    best = run.metric.best(run.metrics["valid"].tolist(), value=float)
+    return math.nan if best is None else best
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,17 @@ class Entry:
         return [run for run in self.runs if not run.finished]
 
     @property
-    def more_is_better(self) -> bool:
-        return bool(self.runs[0].config["more_is_better"])
+    def metric(self) -> Metric:
+        return self.runs[0].metric
 
     @property
     def test(self) -> Spread:
         tested = [run.result["test"] for run in self.finished if "test" in run.result]
-        return spread([float(value) for value in tested], self.more_is_better)
+        return spread([float(value) for value in tested], self.metric)
 
     @property
     def valid(self) -> Spread:
-        return spread([best_valid(run) for run in self.finished or self.runs], self.more_is_better)
+        return spread([best_valid(run) for run in self.finished or self.runs], self.metric)
 
 
 @dataclass(frozen=True)
@@ -89,16 +92,15 @@ class Group:
         """That of the first run: task, variant, task_options, metric, title and protocol are the same in all."""
         return self.runs[0].config
 
+    @property
+    def metric(self) -> Metric:
+        return self.runs[0].metric
+
     def best(self, model: str | None = None) -> Run | None:
         """The run with the best validation metric, of one model or of all; finished ones first."""
         runs = [run for run in self.runs if model in (None, run.config["model"])]
-        sign = 1 if self.config["more_is_better"] else -1
-
-        def merit(run: Run) -> tuple[bool, float]:
-            valid = best_valid(run)
-            return run.finished, -math.inf if math.isnan(valid) else sign * valid
-
-        return max(runs, key=merit, default=None)
+        ranked = self.metric.ranked(runs, value=best_valid)
+        return next(iter(sorted(ranked, key=lambda run: not run.finished)), None)
 
     def entry_of(self, run: Run) -> Entry:
         return next(entry for entry in self.entries if run in entry.runs)

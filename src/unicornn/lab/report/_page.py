@@ -115,7 +115,7 @@ def _which(group: Group, run: Run) -> str:
 def _details(run: Run, root: Path) -> str:
     config = run.config
     name = os.path.relpath(run.path.resolve(), root)
-    state = words.figure(config["metric"], run.result.get("test")) if run.finished else "unfinished"
+    state = run.metric.text(run.result.get("test")) if run.finished else "unfinished"
     shown = {key: value for key, value in config.items() if key not in ABOUT}
     parts = [tables.settings("Settings", shown)]
     if run.finished:

@@ -7,9 +7,11 @@ Labels may come from files: they are drawn as they are, never read as formulas.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
@@ -38,6 +40,28 @@ def plain(text: str) -> str:
     text = text.encode("ascii", "backslashreplace").decode().replace("$", r"\$")
     text = text if len(text) <= 48 else text[:47] + "..."
     return f" {text}" if text.startswith("_") else text
+
+
+def style(i: int) -> dict[str, Any]:
+    """Colour and dashes of line number i of a plot: no two lines look the same, however many there are.
+
+    Example:
+        >>> style(1), style(9)["linestyle"], style(17)["linestyle"]
+        ({'color': '#d55e00', 'linestyle': '-'}, (0, (5, 2)), (0, (5, 2, 1, 2)))
+    """
+    dots, colour = divmod(i, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": (0, (5, 2) + (1, 2) * (dots - 1)) if dots else "-"}
+
+
+def legend(figure: Figure, axis: Axes, lines: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Within the axes, or beside them if it has many entries."""
+    if len(labels) <= len(COLOURS):
+        axis.legend(lines, labels, fontsize=9, frameon=False)
+        return
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width + 2.4, max(height, 0.5 + 0.16 * len(labels)))
+    beside = {"loc": "upper left", "bbox_to_anchor": (1, 1), "borderaxespad": 0, "handlelength": 3}
+    axis.legend(lines, labels, fontsize=8, frameon=False, **beside)
 
 
 def logarithmic(axis: Axes, values: np.ndarray) -> None:
@@ -80,7 +104,7 @@ def learning_curves(
     unit, name = 1, "epoch"
     if against == "seconds":
         unit, name = next((unit, name) for least, unit, name in TIMES if longest >= least)
-    figure, axis = make_axes(name, f"validation {metric}" + (" (%)" if percent else ""))
+    figure, axis = make_axes(name, f"validation {plain(metric)}" + (" (%)" if percent else ""))
     lines, labels = [], []
     if reference is not None:
         valid = reference["valid"] * (100 if percent else 1)
@@ -92,8 +116,7 @@ def learning_curves(
     for i, (label, each) in enumerate(runs.items()):
         for j, run in enumerate(each):
             valid, marker = run["valid"] * (100 if percent else 1), "o" if len(run) < 3 else ""
-            colour = COLOURS[i % len(COLOURS)]
-            line = axis.plot(run[against] / unit, valid, color=colour, linewidth=1.4, alpha=0.9, marker=marker)
+            line = axis.plot(run[against] / unit, valid, linewidth=1.4, alpha=0.9, marker=marker, **style(i))
             if j == 0:
                 lines, labels = lines + line, [*labels, plain(label)]
     drawn = np.concatenate([[], *(np.asarray(line.get_ydata(), dtype=float) for line in axis.lines)])
@@ -101,7 +124,7 @@ def learning_curves(
     if not percent and len(drawn) and drawn.min() > 0:
         logarithmic(axis, drawn)
     if lines:
-        axis.legend(lines, labels, fontsize=9, frameon=False)
+        legend(figure, axis, lines, labels)
     return figure
 
 
@@ -119,9 +142,9 @@ def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
     figure, axis = make_axes("neuron, sorted", "effective time step Δt σ̂(c)")
     layers = [layer.detach().double().sort().values.cpu().numpy() for layer in a]
     for l, layer in enumerate(layers):
-        axis.plot(np.arange(1, len(layer) + 1), layer, color=COLOURS[l % len(COLOURS)], label=f"layer {l + 1}")
+        axis.plot(np.arange(1, len(layer) + 1), layer, **style(l))
     logarithmic(axis, np.concatenate(layers))
-    axis.legend(fontsize=9, frameon=False)
+    legend(figure, axis, axis.lines, [f"layer {l + 1}" for l in range(len(layers))])
     return figure
 
 
@@ -142,11 +165,11 @@ def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
     names = sorted((name for name in runs[0] if name.startswith("w_norm_")), key=lambda name: int(name[7:]))
     for l, name in enumerate(names):
         mean, deviation = by_epoch[name].mean(), by_epoch[name].std().fillna(0)
-        colour = COLOURS[l % len(COLOURS)]
-        axis.plot(mean.index, mean, color=colour, label=f"layer {l + 1}", marker="o" if len(mean) < 3 else "")
+        axis.plot(mean.index, mean, marker="o" if len(mean) < 3 else "", **style(l))
+        colour = style(l)["color"]
         axis.fill_between(mean.index, mean - deviation, mean + deviation, color=colour, alpha=0.2, linewidth=0)
     axis.set_ylim(bottom=0)
-    axis.legend(fontsize=9, frameon=False)
+    legend(figure, axis, axis.lines, [f"layer {l + 1}" for l in range(len(names))])
     return figure
 
 

@@ -21,19 +21,21 @@ def values(study: Study) -> Figure:
     """The validation metric of each trial against its number, and the best so far; failed trials below.
 
     Example:
+        >>> from unicornn.lab._metric import Metric
         >>> from unicornn.lab._study import Study, Trial
         >>> trials = [Trial(i, "complete", v, {}, 9.0, 5) for i, v in enumerate((0.5, 0.25, 0.75))]
-        >>> study = Study("mine", "", "unicornn", None, "accuracy", True, 0, {}, "random", "none", 50, {}, trials)
+        >>> accuracy = Metric("accuracy", more_is_better=True)
+        >>> study = Study("mine", "", "unicornn", None, accuracy, 0, {}, "random", "none", 50, {}, trials)
         >>> values(study).axes[0].lines[0].get_ydata()
         array([50., 50., 75.])
     """
-    scale, percent = (100, " (%)") if study.metric == "accuracy" else (1, "")
-    figure, axis = make_axes("trial", f"validation {study.metric}{percent}")
+    scale, percent = (100, " (%)") if study.metric.name == "accuracy" else (1, "")
+    figure, axis = make_axes("trial", f"validation {plain(study.metric.name)}{percent}")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     done = [trial for trial in study.trials if trial.state == "complete" and trial.value is not None]
     if done:
         numbers, reached = [t.number for t in done], np.array([scale * float(t.value or 0) for t in done])
-        best = (np.maximum if study.more_is_better else np.minimum).accumulate(reached)
+        best = (np.maximum if study.metric.more_is_better else np.minimum).accumulate(reached)
         axis.plot(numbers, best, color=COLOURS[1], linewidth=1.6, drawstyle="steps-post", label="best so far")
         axis.plot(numbers, reached, "o", color=COLOURS[0], markersize=4.5, label="complete")
         if not percent and reached.min() > 0 and reached.max() > 10 * reached.min():
@@ -72,14 +74,16 @@ def parallel_coordinates(study: Study) -> Figure:
     """Every complete trial as a line across its parameters, which ends at its validation metric.
 
     Example:
+        >>> from unicornn.lab._metric import Metric
         >>> from unicornn.lab._study import Study, Trial
         >>> space = {"lr": {"low": 1e-4, "high": 1e-2, "log": True}, "batch_size": {"values": [16, 32]}}
         >>> trials = [Trial(0, "complete", 0.5, {"lr": 1e-3, "batch_size": 16}, 9.0, 5)]
-        >>> study = Study("mine", "", "unicornn", None, "accuracy", True, 0, {}, "random", "none", 50, space, trials)
+        >>> accuracy = Metric("accuracy", more_is_better=True)
+        >>> study = Study("mine", "", "unicornn", None, accuracy, 0, {}, "random", "none", 50, space, trials)
         >>> parallel_coordinates(study).axes[0].lines[-1].get_ydata().round(2).tolist()
         [0.5, 0.0, 0.5]
     """
-    scale, percent = (100, "\n(%)") if study.metric == "accuracy" else (1, "")
+    scale, percent = (100, "\n(%)") if study.metric.name == "accuracy" else (1, "")
     figure, axis = make_axes("", "", (10, 3.9))
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
@@ -87,7 +91,7 @@ def parallel_coordinates(study: Study) -> Figure:
     reached = [scale * float(trial.value or 0) for trial in ranked]
     spaces: dict[str, Mapping[str, Any]] = dict(study.space)
     ends = {"low": min(reached, default=0.0), "high": max(reached, default=1.0)}
-    labels = [*map(plain, spaces), f"validation\n{plain(study.metric)}{percent}"]
+    labels = [*map(plain, spaces), f"validation\n{plain(study.metric.name)}{percent}"]
     for x, space in enumerate([*spaces.values(), ends]):
         _upright(axis, x, space)
     colours = colormaps["Blues"](np.linspace(1.0, 0.25, max(len(ranked), 2)))

@@ -30,7 +30,7 @@ def section(study: Study, folder: str) -> str:
         parts += [_best(study), "<h3>The best trial's settings, with the test set</h3>"]
         parts.append(f'<pre class="wrap">{escape(study.command)}</pre>')
     if study.trials:
-        caption = f"Validation {study.metric} of each trial, and the best so far."
+        caption = f"Validation {study.metric.name} of each trial, and the best so far."
         parts += ['<div class="plots">', image(title, plots.values(study), caption)]
         if study.importances:
             caption = "Importance: the parameters' shares in how the trials differ (fANOVA)."
@@ -57,7 +57,7 @@ def _best(study: Study) -> str:
     head = ["Trial", "Validation", *map(escape, names), "Epochs", "Time"]
     rows = []
     for i, trial in enumerate(study.ranked()[:SHOWN]):
-        value = words.figure(study.metric, trial.value)
+        value = study.metric.text(trial.value)
         drawn = [f"{trial.parameters[name]:.3g}" for name in names]
         cells = [f"<strong>{value}</strong>" if i == 0 else value, *drawn, str(trial.epochs)]
         rows.append(tables.row(str(trial.number), [*cells, words.duration(trial.seconds)]))

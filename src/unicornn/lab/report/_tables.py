@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from unicornn.lab import _text as words
+from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import Run
 from unicornn.lab.report._groups import Entry, Group, flat
 from unicornn.lab.tasks import Quoted
@@ -48,16 +49,15 @@ def overview(groups: list[Group]) -> str:
     """For each group, the best of ours beside the best published, if the options are the task's."""
     rows = []
     for i, group in enumerate(groups):
-        metric, sign = group.config["metric"], 1 if group.config["more_is_better"] else -1
-        done = [entry for entry in group.entries if math.isfinite(entry.test.mean)]
-        ours = max(done, key=lambda entry: sign * entry.test.mean, default=None)
+        metric = group.metric
+        ours = metric.best(group.entries, value=lambda entry: entry.test.mean)
         comparable = () if group.departures else group.published
-        theirs = max(comparable, key=lambda quoted: sign * quoted.value, default=None)
-        cells = [escape(metric), words.NONE, words.NONE]
+        theirs = metric.best(comparable, value=lambda quoted: quoted.value)
+        cells = [escape(metric.name), words.NONE, words.NONE]
         if ours is not None:
-            cells[1] = f"<strong>{words.figure(metric, *ours.test[:2])}</strong>{_small(ours.label)}"
+            cells[1] = f"<strong>{metric.text(*ours.test[:2])}</strong>{_small(ours.label)}"
         if theirs is not None:
-            cells[2] = words.figure(metric, theirs.value, theirs.deviation) + _small(theirs.model)
+            cells[2] = metric.text(theirs.value, theirs.deviation) + _small(theirs.model)
         link = f'<a href="#group-{i}">{escape(title(group))}</a>{_small(choices(group))}'
         rows.append(row(link, cells))
     head = ["Task", "Metric", "Our best", "Best published"]
@@ -65,15 +65,16 @@ def overview(groups: list[Group]) -> str:
 
 
 def results(group: Group) -> str:
-    """Our numbers, and below them the published ones."""
-    metric = group.config["metric"]
-    head = ["Model", f"Test {escape(metric)}", "Best seed", "Validation", "Seeds", "Epochs", "Time per run"]
-    rows = [_ours(entry, metric) for entry in group.entries]
-    rows += [_published(quoted, metric) for quoted in group.published]
+    """Our numbers, and below them the published ones, the best first."""
+    metric = group.metric
+    head = ["Model", f"Test {escape(metric.name)}", "Best seed", "Validation", "Seeds", "Epochs", "Time per run"]
+    rows = [_ours(entry) for entry in metric.ranked(group.entries, value=lambda entry: entry.test.mean)]
+    rows += [_published(quoted, metric) for quoted in metric.ranked(group.published, value=lambda quoted: quoted.value)]
     return table(f"Results of {title(group)}", [*head, "Units", "Parameters"], rows)
 
 
-def _ours(entry: Entry, metric: str) -> str:
+def _ours(entry: Entry) -> str:
+    metric = entry.metric
     seeds = [str(run.config["seed"]) + ("" if run.finished else "*") for run in entry.runs]
     done, missing = entry.finished, len(entry.unfinished)
     some = done or entry.runs
@@ -83,9 +84,9 @@ def _ours(entry: Entry, metric: str) -> str:
     badge = f' <span class="badge open">{f"{missing} " if done else ""}unfinished</span>' if missing else ""
     sizes = [n for run in entry.runs if isinstance(n := run.config.get("parameters"), int)]
     cells = [
-        f"<strong>{words.figure(metric, *entry.test[:2])}</strong>",
-        words.figure(metric, entry.test.best),
-        words.figure(metric, *entry.valid[:2]),
+        f"<strong>{metric.text(*entry.test[:2])}</strong>",
+        metric.text(entry.test.best),
+        metric.text(*entry.valid[:2]),
         escape(", ".join(seeds)),
         words.several(epochs) + (" (budget)" if budget else ""),
         words.duration(sum(times) / len(times)),
@@ -102,9 +103,9 @@ def _seconds(run: Run) -> float:
     return float(run.metrics["seconds"].max()) if len(run.metrics) else math.nan
 
 
-def _published(quoted: Quoted, metric: str) -> str:
+def _published(quoted: Quoted, metric: Metric) -> str:
     source = _small(quoted.source) if quoted.source else ""
-    cells = [words.figure(metric, quoted.value, quoted.deviation), *[words.NONE] * 5]
+    cells = [metric.text(quoted.value, quoted.deviation), *[words.NONE] * 5]
     cells += [f"{n:,}" if n is not None else words.NONE for n in (quoted.units, quoted.parameters)]
     return row(f'{escape(quoted.model)} <span class="badge">published</span>{source}', cells, ' class="published"')
 

@@ -76,8 +76,8 @@ class Plan:
     def study(self) -> Study:
         """The search before its first trial."""
         return Study(
-            task=self.name, title=self.task.title, model=self.model, variant=self.variant, metric=self.task.metric.name,
-            more_is_better=self.task.metric.more_is_better, seed=self.seed, settings={**self.settings, **self.fixed},
+            task=self.name, title=self.task.title, model=self.model, variant=self.variant, metric=self.task.metric,
+            seed=self.seed, settings={**self.settings, **self.fixed},
             sampler=self.sampler, pruner=self.pruner, asked=self.trials, space=as_dict(self.axes),
         )  # fmt: skip
 

@@ -11,14 +11,15 @@ import optuna
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from unicornn.lab._metric import Metric
 from unicornn.lab._study import Study, Trial
-from unicornn.lab._text import duration, figure
+from unicornn.lab._text import duration
 
 
 class Shown:
     """Where progress is shown; nowhere if there is no console."""
 
-    def __init__(self, console: Console | None, metric: str, trials: int) -> None:
+    def __init__(self, console: Console | None, metric: Metric, trials: int) -> None:
         self.console, self.metric = console, metric
         self.bar = Progress(
             BarColumn(20), TextColumn("[bold]{task.completed}/{task.total}[/] {task.fields[best]} {task.description}"),
@@ -49,9 +50,9 @@ class Shown:
     def over(self, study: Study, trial: Trial) -> None:
         """A trial of this process has ended."""
         drawn = ", ".join(f"{name} {value:g}" for name, value in trial.parameters.items())
-        outcome = f"validation {self.metric} {figure(self.metric, trial.value)}"
+        outcome = f"validation {self.metric.name} {self.metric.text(trial.value)}"
         if trial.state != "complete":
-            outcome = trial.state + (f" at {figure(self.metric, trial.value)}" if trial.value is not None else "")
+            outcome = trial.state + (f" at {self.metric.text(trial.value)}" if trial.value is not None else "")
         count = f"{len(study.trials)}/{study.asked}"
         parts = [f"trial {trial.number}", outcome, self._best(study), drawn, duration(trial.seconds), count]
         self.say(" · ".join(part for part in parts if part))
@@ -59,11 +60,11 @@ class Shown:
 
     def _best(self, study: Study) -> str:
         best = study.best
-        return "" if best is None else f"best {figure(self.metric, best.value)} (trial {best.number})"
+        return "" if best is None else f"best {self.metric.text(best.value)} (trial {best.number})"
 
 
 class Watch(pl.Callback):
-    """Reports each epoch's validation figure, and stops a trial that the pruner has given up."""
+    """Reports each epoch's validation metric, and stops a trial that the pruner has given up."""
 
     def __init__(self, trial: optuna.Trial, shown: Shown) -> None:
         self.trial, self.shown = trial, shown

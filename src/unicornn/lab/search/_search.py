@@ -49,7 +49,7 @@ def search(
     source: Source | None = None,
     console: Console | None = None,
 ) -> Study:
-    """Searches for the hyperparameters with the best validation figure (Appendix A). The test set is never looked at.
+    """Searches for the hyperparameters with the best validation metric (Appendix A). The test set is never looked at.
 
     Each trial is a run in FOLDER/trials; FOLDER/study.json tells what was found so far. The same call goes on with a
     search that was stopped or killed, and may be made by several processes at once: they share the trials.
@@ -86,7 +86,7 @@ def search(
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    with _quiet(), Shown(console, plan.task.metric.name, trials) as shown:
+    with _quiet(), Shown(console, plan.task.metric, trials) as shown:
         kept = Kept(url, f"{plan.task.name}/{folder.resolve().name}", plan, _pruner(plan))
         try:
             if not kept.study.get_trials(deepcopy=False) and (folder / "trials").exists():
@@ -143,7 +143,7 @@ def _next(kept: Kept, plan: Plan, folder: Path, source: Source | None, shown: Sh
 def _try(
     trial: optuna.Trial, study: optuna.Study, plan: Plan, folder: Path, source: Source | None, shown: Shown
 ) -> tuple[TrialState, float | None]:
-    """Trains with what was drawn: how it ended, and the best validation figure."""
+    """Trains with what was drawn: how it ended, and the best validation metric."""
     # From here on: processes that share a search draw different parameters, and a search that goes on, the same.
     seed = mixed(plan.seed, trial.number) % 2**32
     random = plan.sampler == "random"
