@@ -60,7 +60,7 @@ def legend(figure: Figure, axis: Axes, lines: Sequence[Artist], labels: Sequence
         return
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 2.4, max(height, 0.5 + 0.16 * len(labels)))
-    beside = {"loc": "upper left", "bbox_to_anchor": (1, 1), "borderaxespad": 0, "handlelength": 3}
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1), "borderaxespad": 0, "handlelength": 3}
     axis.legend(lines, labels, fontsize=8, frameon=False, **beside)
 
 
