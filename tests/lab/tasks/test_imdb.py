@@ -2,6 +2,7 @@
 
 import lzma
 import shutil
+import sys
 import tarfile
 import zipfile
 
@@ -16,6 +17,7 @@ from unicornn.errors import CorruptData
 from unicornn.lab.data import Source
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import GLOVE, REVIEWS, TASK, tokens
+from unicornn.lab.training import resolve
 
 
 def read(splits, split):
@@ -163,6 +165,37 @@ def test_tokens(text, expected):
 def test_tokens_lose_no_character(text):
     text = text.replace("<br />", "")
     assert "".join(tokens(text)) == "".join(text.lower().split())
+
+
+def test_spacy_tokens_keep_case_and_marks():
+    pytest.importorskip("spacy")
+    split, version = imdb.spacy_tokens()
+    assert split("It isn't BAD.<br /><br />Really.") == ["It", "is", "n't", "BAD.<br", "/><br", "/>Really", "."]
+    assert version.startswith("spacy ")
+
+
+def test_each_tokeniser_has_its_own_cache(small_imdb):
+    pytest.importorskip("spacy")
+    folder = small_imdb.data / "imdb/aclImdb/train/neg"
+    (folder / "0_2.txt").write_text("word0 Word0 WORD0 Word1")
+    own = TASK.load(small_imdb, small.options(TASK), 0)
+    theirs = TASK.load(small_imdb, small.options(TASK, tokens="spacy"), 0)
+    assert 0 in own.train.rows
+    marks = set(imdb.spacy_tokens()[0]("<br /><br />"))  # the empty review's
+    assert len(theirs.embedding) == len(own.embedding) + 3 + len(marks)
+
+
+def test_spacy_missing(small_imdb, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match=r"tokens: expected spaCy.*pip install spacy"):
+        TASK.load(small_imdb, small.options(TASK, tokens="spacy"), 0)
+
+
+def test_variant_authors():
+    config = resolve(TASK, variant="authors")
+    assert config.task_options == {"lengths": "padded", "tokens": "spacy", "split_seed": 0}
+    training = config.training
+    assert (training.lr, training.batch_size, training.eval_batch_size, training.epochs) == (1.64e-4, 32, 32, 50)
 
 
 @pytest.mark.slow

@@ -1,15 +1,16 @@
 """Sentiment of film reviews (IMDB): 25,000 words with GloVe vectors, trained along with the network.
 
-The tokeniser is our own, where the authors had spaCy's: lower case, as GloVe is; punctuation split off, contractions as
-in GloVe (do n't, it 's), <br /> dropped.
+The tokeniser is our own: lower case, as GloVe is; punctuation split off, contractions as in GloVe (do n't, it 's),
+<br /> dropped. With tokens=spacy it is the authors': spaCy's English one, which keeps capital letters and <br />.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,23 @@ def tokens(text: str) -> list[str]:
         ['it', 'is', "n't", 'bad', '...', '7.5', '/', '10']
     """
     return _TOKEN.findall(text.replace("<br />", " ").replace("’", "'").lower())
+
+
+def spacy_tokens() -> tuple[Callable[[str], list[str]], str]:
+    """The authors' tokeniser, and what its words depend on: spaCy's version.
+
+    Example:
+        >>> from unicornn.lab.tasks.imdb import spacy_tokens
+        >>> split, version = spacy_tokens()  # doctest: +SKIP
+        >>> split("It isn't BAD.<br /><br />Really.")  # doctest: +SKIP
+        ['It', 'is', "n't", 'BAD.<br', '/><br', '/>Really', '.']
+    """
+    try:
+        import spacy
+    except ImportError as error:
+        raise ImportError("tokens: expected spaCy to be installed for 'spacy': pip install spacy") from error
+    tokenizer = spacy.blank("en").tokenizer
+    return lambda text: [token.text for token in tokenizer(text)], f"spacy {version('spacy')}"
 
 
 @dataclass(frozen=True)
@@ -143,7 +161,7 @@ def _vectors(path: Path, wanted: Mapping[str, int]) -> tuple[np.ndarray, np.ndar
     return np.stack(vectors), np.array(numbers)
 
 
-def _parse(reviews: Path, glove: Path) -> dict[str, np.ndarray]:
+def _parse(reviews: Path, glove: Path, tokens: Callable[[str], list[str]]) -> dict[str, np.ndarray]:
     """All reviews in numbers, training first. A word that no training review has is 0; the others are in alphabetical
     order."""
     number, words, offsets = {"": 0}, array("i"), [0]
@@ -178,8 +196,9 @@ def vocabulary(words: np.ndarray, size: int) -> np.ndarray:
 
 
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    paths = source.find(REVIEWS, GLOVE)
-    arrays = source.cached("imdb", paths, _TOKEN.pattern, lambda: _parse(*paths))
+    paths = reviews, glove = source.find(REVIEWS, GLOVE)
+    split, words_of = spacy_tokens() if options["tokens"] == "spacy" else (tokens, _TOKEN.pattern)
+    arrays = source.cached("imdb", paths, words_of, lambda: _parse(reviews, glove, split))
     words, offsets, n = arrays["words"], np.array(arrays["offsets"]), int(arrays["training"])
     train, valid = held_out(n, (n * 3 // 10,), options["split_seed"])
 
@@ -213,8 +232,8 @@ TASK = Task(
         "cornn": {"hidden_size": 128},
     },
     training=Training(lr=1.67e-4, batch_size=32, epochs=50),
-    options={"lengths": ("honoured", "padded"), "split_seed": (0,)},
-    variants={"authors": {"lr": 1.64e-4, "lengths": "padded"}},
+    options={"lengths": ("honoured", "padded"), "tokens": ("own", "spacy"), "split_seed": (0,)},
+    variants={"authors": {"lr": 1.64e-4, "eval_batch_size": 32, "lengths": "padded", "tokens": "spacy"}},
     paper=(
         Quoted("LSTM", 0.868, units=128, parameters=220_000, source="tab:imdb"),
         Quoted("skip LSTM", 0.866, units=128, parameters=220_000, source="tab:imdb"),
@@ -229,8 +248,10 @@ TASK = Task(
     text=True,
     embedding_dropout=0.65,
     protocol="17.5k/7.5k/25k reviews, one random split for all seeds. The 25,000 most frequent words of the 17.5k, "
-    "and padding and unknown, whose vectors are zero; words without a GloVe vector start from N(0, 1). Our own "
-    "tokeniser, lower case (the authors: spaCy's). lengths=honoured: batches of reviews of similar length. "
-    "lengths=padded, as the authors': random batches, whose padding the network reads too, so a figure depends on the "
-    "batches. tab:imdb has the best run of each model, tab:distr_results mean and deviation of 10.",
+    "and padding and unknown, whose vectors are zero; words without a GloVe vector start from N(0, 1). tokens=own: our "
+    "tokeniser, lower case. tokens=spacy: the authors', case kept, so that words with a capital letter have no GloVe "
+    "vector. lengths=honoured: batches of reviews of similar length. lengths=padded, as the authors': random batches, "
+    "whose padding the network reads too, so a figure depends on the batches. The variant `authors` has both, and "
+    "batches of 32 in validation and test too. tab:imdb has the best run of each model, tab:distr_results mean and "
+    "deviation of 10.",
 )
