@@ -26,6 +26,30 @@ def test_initialisation_is_appendix_a():
     assert 0.3 * 0.47 < steps.min() < steps.max() < 0.3 * 0.53
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_time_scales_spread_from_the_start(bidirectional):
+    layer = UnICORNN(2, 500, 2, dt=0.3, init="spread", bidirectional=bidirectional)
+    assert "init='spread'" in repr(layer)
+    assert "init" not in repr(UnICORNN(2, 5))
+    assert 100 < layer.time_steps().max() / layer.time_steps().min() < 140
+    for c in layer.c:
+        below = (c < -1.5).float().mean()
+        assert 0.4 < below < 0.6
+    before = [c.clone() for c in layer.c]
+    layer.reset_parameters()
+    for c, old in zip(layer.c, before, strict=True):
+        assert -5 <= c.min() < -4.5 < 1.5 < c.max() <= 2
+        assert not torch.equal(c, old)
+    torch.manual_seed(0)
+    spread = UnICORNN(2, 500, init="spread")
+    torch.manual_seed(0)
+    paper = UnICORNN(2, 500)
+    for letter in "wVb":
+        assert torch.equal(getattr(paper, letter)[0], getattr(spread, letter)[0])
+    with pytest.raises(ValueError, match="init: expected one of 'paper', 'spread', got 'wide'"):
+        UnICORNN(2, 3, init="wide")
+
+
 def test_time_steps_may_be_frozen_and_differ_by_layer():
     layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), train_time_step=False)
     assert not any(c.requires_grad for c in layer.c)

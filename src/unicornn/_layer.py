@@ -16,13 +16,16 @@ from unicornn._backends import BACKENDS
 from unicornn._state import State
 from unicornn.errors import BadType, BadValue
 
+INITS = {"paper": (-0.1, 0.1), "spread": (-5.0, 2.0)}
+"""The range from which c is drawn, uniformly."""
 
-def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor) -> None:
-    """Appendix A."""
+
+def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper") -> None:
+    """Appendix A, but for the range of c."""
     nn.init.uniform_(w, 0.0, 1.0)
     nn.init.kaiming_uniform_(V, a=8.0, mode="fan_in")
     nn.init.zeros_(b)
-    nn.init.uniform_(c, -0.1, 0.1)
+    nn.init.uniform_(c, *INITS[init])
 
 
 class UnICORNN(nn.Module):
@@ -41,6 +44,9 @@ class UnICORNN(nn.Module):
             time. Off in ``eval()``.
         residual: S >= 2, the number of layers that the residual connections skip (eq:ucrn_res); 0 for none.
         train_time_step: whether c, and so the time step of every neuron, is trained.
+        init: where c starts. "paper" (Appendix A): from U(-0.1, 0.1), one time step Δt/2 for all neurons. "spread":
+            from U(-5, 2), time steps between 0.007 Δt and 0.88 Δt, each octave with about as many neurons; a network
+            that begins with many time scales learns faster than one that has to find them.
         batch_first: input and output are (b, N, ·) instead of (N, b, ·); states are (L, b, m) all the same.
         bidirectional: a second set of neurons reads each sequence from its end, as in nn.LSTM. Both directions of a
             layer need the whole output of the layer below, so the layers cannot be inverted together chunk by chunk:
@@ -80,6 +86,7 @@ class UnICORNN(nn.Module):
         dropout: float = 0.0,
         residual: int = 0,
         train_time_step: bool = True,
+        init: str = "paper",
         batch_first: bool = False,
         bidirectional: bool = False,
         backward: str = "invert",
@@ -100,6 +107,7 @@ class UnICORNN(nn.Module):
         if S == 1:
             raise BadValue("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
         self.batch_first, self.bidirectional, self.train_time_step = batch_first, bidirectional, train_time_step
+        self.init = checks.choice("init", init, INITS)
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
         self.backend = checks.choice("backend", backend, BACKENDS)
 
@@ -118,17 +126,18 @@ class UnICORNN(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, as Appendix A does (Λ as V)."""
+        """Draws all parameters anew, as Appendix A does (Λ as V), c as ``init`` says."""
         for i in range(len(self.w)):
-            _initialise(self.w[i], self.V[i], self.b[i], self.c[i])
+            _initialise(self.w[i], self.V[i], self.b[i], self.c[i], self.init)
             if self.Lambda[i] is not None:
                 nn.init.kaiming_uniform_(self.Lambda[i], a=8.0, mode="fan_in")
 
     def extra_repr(self) -> str:
         dt = self.dt[0] if len(set(self.dt)) == 1 else self.dt
         text = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, dt={dt}, alpha={self.alpha}"
-        for name, default in (("dropout", 0.0), ("residual", 0), ("train_time_step", True), ("batch_first", False),
-                              ("bidirectional", False), ("backward", "invert"), ("backend", "auto")):  # fmt: skip
+        for name, default in (("dropout", 0.0), ("residual", 0), ("train_time_step", True), ("init", "paper"),
+                              ("batch_first", False), ("bidirectional", False), ("backward", "invert"),
+                              ("backend", "auto")):  # fmt: skip
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)!r}"
         return text
