@@ -69,16 +69,16 @@ def test_a_network_of_patches():
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm"])
 def test_the_mean_of_the_outputs(model):
-    net = build("classify", model, 2, 3, {"hidden_size": 5, "pool": "mean"})
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "readout": "mean"})
     u, lengths = torch.randn(20, 3, 2), torch.tensor([20, 9, 5])
     for i, n in enumerate(lengths):
         outputs, _ = net.rnn(u[:n, i : i + 1])
         torch.testing.assert_close(net(u, lengths)[i : i + 1], net.readout(outputs.mean(0)))
     torch.testing.assert_close(net(u, lengths, bptt=4), net(u, lengths))
-    with pytest.raises(ValueError, match='pool: expected "last" with an output at every step, got "mean"'):
-        build("forecast", model, 2, 3, {"hidden_size": 5, "pool": "mean"})
-    with pytest.raises(ValueError, match="pool"):
-        build("classify", model, 2, 3, {"hidden_size": 5, "pool": "most"})
+    with pytest.raises(ValueError, match="readout: expected 'last' with an output at every step, got 'mean'"):
+        build("forecast", model, 2, 3, {"hidden_size": 5, "readout": "mean"})
+    with pytest.raises(ValueError, match=r"readout: expected one of 'last'.* got 'most'"):
+        build("classify", model, 2, 3, {"hidden_size": 5, "readout": "most"})
 
 
 def test_biases_end_the_symmetry():

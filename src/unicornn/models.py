@@ -1,9 +1,9 @@
-"""Networks for learning tasks: recurrent layers, and a linear readout of their last output, of the mean or of all."""
+"""Networks for learning tasks: recurrent layers, and a linear map of what is read off them."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn._readouts import Features
 from unicornn.errors import BadValue
 
 
@@ -23,8 +24,13 @@ class Network(nn.Module):
         every_step: read them off at every step instead of each sequence's last.
         patch: so many inputs make one step of the layers, which then have input_size = patch·d: nothing of the input is
             lost, and the sequence is shorter.
-        pool: "last", to read off each sequence's last output (the paper's way), or "mean", that of all its outputs: for
-            what is told by the whole of a sequence, rather than to be remembered from a part of it.
+        readout: what the readout sees, of "last", "mean" and "energy"; several as a tuple or as "last+energy". "last":
+            each sequence's last output, the paper's way. "mean": the mean of all its outputs, for what is told by the
+            whole of a sequence, rather than to be remembered from a part of it. "energy": the logarithm of every
+            neuron's energy, of all layers, for signals whose start means nothing; averaged or side by side over
+            ``segments``.
+        segments: energies are taken at the end of so many equal pieces of each sequence, of its own length.
+        segment_pool: "mean", that of the segments' energies, or "concat", all of them, where their order matters.
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
 
@@ -40,52 +46,58 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, rnn: nn.Module, outputs: int, *, every_step: bool = False, patch: int = 1, pool: str = "last"
+        self,
+        rnn: nn.Module,
+        outputs: int,
+        *,
+        every_step: bool = False,
+        patch: int = 1,
+        readout: str | Sequence[str] = "last",
+        segments: int = 1,
+        segment_pool: str = "mean",
     ) -> None:
         super().__init__()
         self.rnn = rnn
         self.every_step = every_step
         self.patch = checks.whole("patch", patch, 1)
-        self.pool = checks.choice("pool", pool, ("last", "mean"))
+        self.features = Features(rnn, readout, segments, segment_pool)
         if every_step and self.patch > 1:
             raise BadValue(f"patch: expected 1 with an output at every step, got {self.patch}")
-        if every_step and pool != "last":
-            raise BadValue(f'pool: expected "last" with an output at every step, got "{pool}"')
-        directions = 2 if getattr(rnn, "bidirectional", False) else 1
-        width = int(getattr(rnn, "output_size", directions * int(rnn.hidden_size)))  # type: ignore[arg-type]
-        self.readout = nn.Linear(width, checks.whole("outputs", outputs, 1))
+        if every_step and self.features.readouts != ("last",):
+            raise BadValue(f"readout: expected 'last' with an output at every step, got {readout!r}")
+        self.readout = nn.Linear(self.features.size, checks.whole("outputs", outputs, 1))
         nn.init.kaiming_normal_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
-        state: Any = None
-        before: Tensor | float = 0.0
         if self.patch > 1:
             u, lengths = patched(u, lengths, self.patch)
-        steps = len(u) if lengths is None else lengths.to(u.device)[:, None]
-        if 0 < bptt < len(u):
-            u, lengths, before, state = self._tail(u, lengths, bptt)
-        output, _ = self._output(u, state, lengths)
-        return self.readout((before + output) / steps if self.pool == "mean" else output)
-
-    def _output(self, u: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
-        """What is read off: (N, b, m), the last, (b, m), or, for the mean, the sum; and the state."""
-        whole = self.every_step or self.pool == "mean"
-        output, state = self.rnn(u, state, lengths=lengths, output="all" if whole else "last")
-        return output.sum(0) if self.pool == "mean" else output, state  # zero in the padding
-
-    def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Tensor, Any]:
-        """The last steps of each sequence, (bptt, b, d); the output and the state before them, without a gradient."""
+        truncated = 0 < bptt < u.shape[0]
         if self.every_step:
-            raise BadValue(f"bptt: expected 0 with an output at every step, got {bptt}")
+            if truncated:
+                raise BadValue(f"bptt: expected 0 with an output at every step, got {bptt}")
+            return self.readout(self.rnn(u, lengths=lengths)[0])
+        if truncated:
+            return self.readout(self.features(self.rnn, *self._tail(u, lengths, bptt)))
+        return self.readout(self.features(self.rnn, u, lengths))
+
+    def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Any, tuple[Tensor, Tensor]]:
+        """The last steps of each sequence, (bptt, b, d); and without a gradient the state before them, and of the steps
+        that led there, the sum of the outputs and the number."""
+        if self.features.segments > 1:
+            raise BadValue(f"bptt: expected 0 with {self.features.segments} segments, got {bptt}")
         if lengths is not None and int(lengths.min()) <= bptt:
             raise BadValue(f"bptt: expected fewer steps than the shortest sequence's {int(lengths.min())}, got {bptt}")
         ends = torch.full((u.shape[1],), len(u)) if lengths is None else lengths.cpu()
-        before = len(u) - bptt if lengths is None else int(ends.max()) - bptt
+        before = ends - bptt
+        mean = "mean" in self.features.readouts
         with torch.no_grad():
-            output, state = self._output(u[:before], None, None if lengths is None else ends - bptt)
-        steps = (ends - bptt + torch.arange(bptt)[:, None]).to(u.device)
-        return u[steps, torch.arange(u.shape[1], device=u.device)], None, output, state
+            output, state = self.rnn(
+                u[: int(before.max())], lengths=None if lengths is None else before, output="all" if mean else "last"
+            )
+        steps = (before + torch.arange(bptt)[:, None]).to(u.device)
+        total = output.sum(0) if mean else output  # zero in the padding
+        return u[steps, torch.arange(u.shape[1], device=u.device)], None, state, (total, before.to(u.device)[:, None])
 
 
 def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor | None]:
@@ -98,15 +110,15 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         >>> u.shape, lengths
         (torch.Size([3, 2, 12]), tensor([3, 2]))
     """
-    u = nn.functional.pad(u, (0, 0, 0, 0, 0, -len(u) % k))
+    u = nn.functional.pad(u, (0, 0, 0, 0, 0, -u.shape[0] % k))
     if lengths is not None:  # the padding that shares a step with the end of a sequence is zero too
-        inside = torch.arange(len(u), device=u.device)[:, None] < lengths.to(u.device)
+        inside = torch.arange(u.shape[0], device=u.device)[:, None] < lengths.to(u.device)
         u, lengths = torch.where(inside[:, :, None], u, 0.0), (lengths + k - 1) // k
     return u.unflatten(0, (-1, k)).transpose(1, 2).flatten(2), lengths
 
 
 class Classifier(Network):
-    """Logits of the classes, (b, classes), from the last output.
+    """Logits of the classes, (b, classes).
 
     Example:
         >>> import torch
@@ -118,7 +130,7 @@ class Classifier(Network):
 
 
 class Regressor(Network):
-    """One number, (b,), or several, (b, outputs), from the last output.
+    """One number, (b,), or several, (b, outputs).
 
     ``standardise`` takes the mean and the deviation of the targets, so that the network need not learn them.
 
@@ -133,8 +145,8 @@ class Regressor(Network):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1, pool: str = "last") -> None:
-        super().__init__(rnn, outputs, patch=patch, pool=pool)
+    def __init__(self, rnn: nn.Module, outputs: int, **reading: Any) -> None:
+        super().__init__(rnn, outputs, **reading)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
@@ -158,8 +170,8 @@ class SequenceToSequence(Network):
         torch.Size([100, 4, 2])
     """
 
-    def __init__(self, rnn: nn.Module, outputs: int, *, patch: int = 1, pool: str = "last") -> None:
-        super().__init__(rnn, outputs, every_step=True, patch=patch, pool=pool)
+    def __init__(self, rnn: nn.Module, outputs: int, **reading: Any) -> None:
+        super().__init__(rnn, outputs, every_step=True, **reading)
 
 
 class TextClassifier(Classifier):
@@ -168,7 +180,7 @@ class TextClassifier(Classifier):
     Args:
         vectors: (words, d), the words' initial vectors; word 0 is the padding, whose vector stays.
         embedding_dropout: the share of the words, drawn anew for every batch, that are left out wherever they occur.
-        reading: ``patch`` and ``pool``, as for any Network.
+        reading: ``patch``, ``readout``, ``segments`` and ``segment_pool``, as for any Network.
 
     Example:
         >>> import torch
@@ -191,7 +203,9 @@ class TextClassifier(Classifier):
         return super().forward(self.embedding(u) * words[u], lengths, bptt)
 
 
-READING: dict[str, Any] = {"patch": 1, "pool": "last"}  # of any network, whatever its layers
+READING: dict[str, Any] = {  # of any network, whatever its layers
+    "patch": 1, "readout": "last", "segments": 1, "segment_pool": "mean",
+}  # fmt: skip
 START: dict[str, Any] = {"b_init": 0.0}  # of UnICORNN
 
 
@@ -225,9 +239,9 @@ def build(
 ) -> Network:
     """The network of a task: its kind, the recurrent model by name, its sizes and the layer's options.
 
-    Beyond those, ``patch`` and ``pool`` as for a Network, and ``b_init``: UnICORNN's biases b start from U(-b_init,
-    b_init), by default from 0. There the layers are an odd function of their input (-u gives -y), and what does not
-    depend on its sign, such as how much it moves, can be learned only as b grows.
+    Beyond those, ``patch``, ``readout``, ``segments`` and ``segment_pool`` as for a Network, and ``b_init``: UnICORNN's
+    biases b start from U(-b_init, b_init), by default from 0. There the layers are an odd function of their input (-u
+    gives -y), and what does not depend on its sign, such as how much it moves, can be learned only as b grows.
 
     Example:
         >>> from unicornn.models import build, count

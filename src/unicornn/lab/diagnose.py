@@ -13,8 +13,9 @@ from unicornn._layer import UnICORNN
 from unicornn.lab import tasks
 from unicornn.lab._run_folder import Run, write_json, written_whole
 from unicornn.lab.data._files import Source
+from unicornn.lab.tasks._base import Batch
 from unicornn.lab.training._train import config_of, load_network
-from unicornn.models import Network, TextClassifier
+from unicornn.models import Network, TextClassifier, patched
 
 
 def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: int = 4) -> dict[str, Any]:
@@ -27,9 +28,9 @@ def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: 
 
     Returns:
         far and near: ‖∂E/∂u_k‖ over the first and the last tenth of the steps, the mean, for the loss E that
-        training used, of the last output; lyapunov: the largest exponent per step, None if the sequences are too short.
-        For UnICORNN also, per layer: smallest and largest effective time steps, ‖w‖_∞; and recovered_exactly: whether
-        the states at the beginning come back bit for bit.
+        training used, of what the network reads off; lyapunov: the largest exponent per step, None if the sequences are
+        too short. For UnICORNN also, per layer: smallest and largest effective time steps, ‖w‖_∞; and
+        recovered_exactly: whether the states at the beginning come back bit for bit.
 
     Example:
         >>> import tempfile
@@ -46,18 +47,24 @@ def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: 
     network, task = load_network(run), tasks.find(config.task)
     valid = task.load(source or Source(), config.task_options, config.seed).valid
     batch = valid.batch(torch.arange(min(sequences, len(valid))), -1)
-    u, N = _inputs(network, batch.u), int(batch.u.shape[0] if batch.lengths is None else batch.lengths.min())
+    u, lengths = _inputs(network, batch)
+    N = len(u) if lengths is None else int(lengths.min())
     u = u[:N]  # the shortest sequence's length, so that the end is the end of all
     rnn, readout = network.rnn, network.readout
 
-    def loss(last: Tensor) -> Tensor:
-        output = readout(last)
+    def loss(features: Tensor) -> Tensor:
+        output = readout(features)
         if task.kind == "classify":
             return nn.functional.cross_entropy(output, batch.target)
         target = batch.target[N - 1] if task.kind == "forecast" else batch.target[:, None]
         return nn.functional.mse_loss(output, target)
 
-    profile = theory.gradient_profile(rnn, u, loss)
+    if network.features.readouts == ("last",):
+        profile = theory.gradient_profile(rnn, u, loss)
+    else:
+        u = u.detach().requires_grad_()
+        (g,) = torch.autograd.grad(loss(network.features(rnn, u, None)), u)
+        u, profile = u.detach(), g.double().flatten(1).norm(dim=1).cpu()
     tenth = max(1, N // 10)
     found: dict[str, Any] = {
         "sequences": u.shape[1],
@@ -78,9 +85,10 @@ def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: 
     return found
 
 
-def _inputs(network: Network, u: Tensor) -> Tensor:
-    """What the recurrent layers see, (N, b, d): words are embedded."""
-    return network.embedding(u).detach() if isinstance(network, TextClassifier) else u
+def _inputs(network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """What the recurrent layers see, (N, b, d), and lengths (b,): words are embedded, several inputs may be one."""
+    u = network.embedding(batch.u).detach() if isinstance(network, TextClassifier) else batch.u
+    return patched(u, batch.lengths, network.patch)
 
 
 def _draw(path: Path, network: Network, profile: Tensor) -> None:

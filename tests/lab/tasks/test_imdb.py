@@ -178,8 +178,8 @@ def test_each_tokeniser_has_its_own_cache(small_imdb):
     pytest.importorskip("spacy")
     folder = small_imdb.data / "imdb/aclImdb/train/neg"
     (folder / "0_2.txt").write_text("word0 Word0 WORD0 Word1")
-    own = TASK.load(small_imdb, small.options(TASK), 0)
-    theirs = TASK.load(small_imdb, small.options(TASK, tokens="spacy"), 0)
+    own = TASK.load(small_imdb, helpers.options(TASK), 0)
+    theirs = TASK.load(small_imdb, helpers.options(TASK, tokens="spacy"), 0)
     assert 0 in own.train.rows
     marks = set(imdb.spacy_tokens()[0]("<br /><br />"))  # the empty review's
     assert len(theirs.embedding) == len(own.embedding) + 3 + len(marks)
@@ -188,7 +188,7 @@ def test_each_tokeniser_has_its_own_cache(small_imdb):
 def test_spacy_missing(small_imdb, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ImportError, match=r"tokens: expected spaCy.*pip install spacy"):
-        TASK.load(small_imdb, small.options(TASK, tokens="spacy"), 0)
+        TASK.load(small_imdb, helpers.options(TASK, tokens="spacy"), 0)
 
 
 def test_variant_authors():

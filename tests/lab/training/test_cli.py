@@ -1,5 +1,6 @@
 """The command line, as a user would use it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -56,6 +57,17 @@ def test_from_training_to_report():
     status, said = unicornn("report", "runs", "--out", "page.html")
     assert status == 0
     assert "Which was larger" in Path("page.html").read_text()
+
+
+def test_energies_and_spread_time_scales():
+    settings = ("--set", "readout=last+energy", "--set", "segments=2", "--set", "init=spread", "--set", "patch=2")
+    status, _ = unicornn("train", small.__file__, "--epochs", 2, *settings, "--out", "run")
+    assert status == 0
+    options = json.loads(Path("run/config.json").read_text())["model_options"]
+    assert (options["readout"], options["segments"], options["init"]) == ("last+energy", 2, "spread")
+    for command in (("evaluate", "run"), ("diagnose", "run")):
+        status, said = unicornn(*command)
+        assert status == 0, said
 
 
 @pytest.mark.slow

@@ -1,0 +1,203 @@
+"""What a network reads off its recurrent layers: the last output, the mean of all, the energies of the oscillators.
+
+An undamped oscillator's output at the last step is a phase: where the start of a sequence means nothing, as in a
+recording of a worm or a heart, it is as good as random. Its energy is not: it says how strongly the input drove this
+neuron's frequency.
+
+Letters: N length, b batch, m hidden, L layers; k segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
+from unicornn.errors import BadValue
+
+READOUTS = ("last", "mean", "energy")
+POOLS = ("mean", "concat")
+SMALL = 1e-8
+"""An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
+
+
+def readouts(value: str | Sequence[str]) -> tuple[str, ...]:
+    """The readouts by name: one, several as "last+energy" or as a sequence; each once, in the order of ``READOUTS``.
+
+    Example:
+        >>> from unicornn._readouts import readouts
+        >>> readouts("energy+last")
+        ('last', 'energy')
+    """
+    names = value.split("+") if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not names or not all(name in READOUTS for name in names):
+        known = ", ".join(map(repr, READOUTS))
+        raise BadValue(f"readout: expected one of {known}, or several, as in 'last+energy', got {value!r}")
+    return tuple(name for name in READOUTS if name in names)
+
+
+def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float) -> Tensor:
+    """Each oscillator's energy ½z² + ½αy² + log cosh(w y) / w, which is eq:hamil without input.
+
+    Nothing is added for w = 0, the limit. The energy may be negative where w is, for there the force is repulsive.
+
+    Shapes: y, z (..., m), w (m,) or what broadcasts with them; the result as y.
+
+    Example:
+        >>> import torch
+        >>> from unicornn._readouts import energy
+        >>> energy(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), alpha=1.0)
+        tensor([2.5000, 2.9338])
+    """
+    t = w * y
+    near = t.abs() < 0.03  # there the logarithm would lose its digits, the more the smaller w is
+    far = torch.where(near, 1.0, t.abs())
+    log_cosh = far + torch.log1p(torch.expm1(-2 * far) / 2)
+    slope = torch.where(near, t / 2 * (1 - t**2 / 6 + 2 * t**4 / 45), log_cosh / torch.where(near, 1.0, t))
+    return z**2 / 2 + alpha / 2 * y**2 + slope * y
+
+
+def log_energies(rnn: nn.Module, state: Sequence[Tensor]) -> Tensor:
+    """The logarithm of each neuron's energy, of all layers side by side: (b, L·m) of a state (L, b, m).
+
+    It is ½ log(E² + ε²), which is log E but near and below E = 0. A baseline has no energy: for it E is the sum of the
+    squares of those tensors in its state that have one number for each neuron (h² + c² of an LSTM).
+
+    Args:
+        rnn: UnICORNN or one of ``unicornn.baselines``.
+        state: what it returned, of a batch.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn._readouts import log_energies
+        >>> layer = UnICORNN(3, 16, 2)
+        >>> log_energies(layer, layer(torch.randn(100, 4, 3))[1]).shape
+        torch.Size([4, 32])
+    """
+    if isinstance(rnn, UnICORNN):
+        E = energy(state[0], state[1], torch.stack(list(rnn.w))[:, None], rnn.alpha)
+    else:
+        E = torch.stack([h**2 for h in state if h.shape[-1] == rnn.hidden_size]).sum(0)
+    return torch.log(E**2 + SMALL**2).div(2).transpose(0, 1).flatten(1)
+
+
+def pieces(u: Tensor, lengths: Tensor | None, k: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """The k equal pieces of each sequence, one after another: (n, b, d), and their lengths (b,).
+
+    Each sequence is cut at its own length; of pieces that cannot be equal, none is longer by more than one step.
+
+    Example:
+        >>> import torch
+        >>> from unicornn._readouts import pieces
+        >>> u = torch.arange(6.0)[:, None, None].expand(6, 2, 1)
+        >>> [(piece[:, 1, 0].tolist(), n.tolist()) for piece, n in pieces(u, torch.tensor([6, 2]), 2)]
+        [([0.0, 1.0, 2.0], [3, 1]), ([1.0, 2.0, 3.0], [3, 1])]
+    """
+    if k == 1:
+        yield u, lengths
+        return
+    N = u.shape[0]
+    if not torch.compiler.is_compiling():
+        shortest = N if lengths is None else int(lengths.min())
+        if k > shortest:
+            raise BadValue(f"segments: expected at most the {shortest} steps of the shortest sequence, got {k}")
+    for i in range(k):
+        if lengths is None:
+            yield u[i * N // k : (i + 1) * N // k], None
+            continue
+        begin, end = (lengths * i // k).to(u.device), (lengths * (i + 1) // k).to(u.device)
+        steps = begin + torch.arange((N + k - 1) // k, device=u.device)[:, None]  # a size that can be traced
+        yield u[steps.clamp(max=N - 1), torch.arange(u.shape[1], device=u.device)], end - begin
+
+
+class Standardised(nn.BatchNorm1d):
+    """Features (b, k) with mean 0 and deviation 1 over the batch, or over those seen so far: in ``eval()``, and of a
+    batch of one, which has no deviation.
+
+    Example:
+        >>> import torch
+        >>> from unicornn._readouts import Standardised
+        >>> Standardised(3)(torch.randn(1, 3)).shape
+        torch.Size([1, 3])
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features, affine=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.training and len(input) == 1:
+            return nn.functional.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)
+        return super().forward(input)
+
+
+class Features(nn.Module):
+    """What is read off recurrent layers over whole sequences, (b, ``size``).
+
+    The layers run over the segments one after another, from the state in which they were left, so that the energies at
+    the cuts come out of them: memory is that of the layers, and the gradient goes through all of it.
+
+    Args:
+        rnn: the layers; they are not of this module.
+        readout: which, see ``readouts``. "last": each sequence's last output. "mean": that of all its outputs.
+            "energy": the logarithm of each neuron's energy, of all layers, see ``log_energies``, standardised.
+        segments: how many equal pieces of each sequence energies are taken at the end of.
+        segment_pool: "mean" of the segments, or "concat", side by side, where their order matters.
+    """
+
+    def __init__(
+        self, rnn: nn.Module, readout: str | Sequence[str], segments: int = 1, segment_pool: str = "mean"
+    ) -> None:
+        super().__init__()
+        self.readouts = readouts(readout)
+        self.segments = checks.whole("segments", segments, 1)
+        self.segment_pool = checks.choice("segment_pool", segment_pool, POOLS)
+        both = bool(getattr(rnn, "bidirectional", False))
+        if self.segments > 1 and ("energy" not in self.readouts or both):
+            expected = "1 with both directions" if both else "1 without readout='energy'"
+            raise BadValue(f"segments: expected {expected}, got {segments}")
+        m, L = int(rnn.hidden_size), int(rnn.num_layers)  # type: ignore[arg-type]
+        width = int(getattr(rnn, "output_size", 2 * m if both else m))
+        self.size = sum(width for name in self.readouts if name != "energy")
+        if "energy" in self.readouts:
+            energies = L * (2 if both else 1) * m * (self.segments if segment_pool == "concat" else 1)
+            self.standardise = Standardised(energies)
+            self.size += energies
+
+    def extra_repr(self) -> str:
+        text = "+".join(self.readouts)
+        return text + (f", segments={self.segments}, segment_pool={self.segment_pool!r}" if self.segments > 1 else "")
+
+    def forward(
+        self, rnn: nn.Module, u: Tensor, lengths: Tensor | None, state: Any = None, before: tuple[Any, Any] = (0.0, 0)
+    ) -> Tensor:
+        """Reads the sequences u (N, b, d).
+
+        Args:
+            rnn: the layers.
+            lengths: (b,), or None.
+            state: in which the layers start.
+            before: the sum of the outputs (b, m) that led there, and of how many steps, (b, 1).
+        """
+        every = "mean" in self.readouts
+        total, steps = before
+        energies = []
+        for piece, n in pieces(u, lengths, self.segments):
+            output, state = rnn(piece, state, lengths=n, output="all" if every else "last")
+            if every:
+                total = total + output.sum(0)  # zero in the padding
+                output = output[-1] if n is None else output[n - 1, torch.arange(len(n), device=output.device)]
+            if "energy" in self.readouts:
+                energies.append(log_energies(rnn, state))
+        found = {"last": output}
+        if every:
+            ends = len(u) if lengths is None else lengths.to(u.device)[:, None]
+            found["mean"] = total / (steps + ends)
+        if energies:
+            pooled = torch.stack(energies).mean(0) if self.segment_pool == "mean" else torch.cat(energies, 1)
+            found["energy"] = self.standardise(pooled)
+        return torch.cat([found[name] for name in self.readouts], 1)

@@ -1,0 +1,202 @@
+"""Energies as features: their values, lengths, segments, gradients, normalisation."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unicornn import UnICORNN
+from unicornn._readouts import SMALL, Features, Standardised, energy, log_energies, pieces, readouts
+from unicornn.baselines import MODELS
+from unicornn.models import Classifier, Network, SequenceToSequence, build
+
+
+def plain(y, z, w, alpha):
+    """eq:hamil without input, with the usual functions, one number at a time."""
+    potential = math.log(math.cosh(w * y)) / w if w else 0.0
+    return z**2 / 2 + alpha / 2 * y**2 + potential
+
+
+def features(network, u, lengths=None):
+    """Before they are standardised."""
+    network.features.standardise = torch.nn.Identity()
+    return network.features(network.rnn, u, lengths)
+
+
+numbers = st.floats(-20, 20)
+
+
+@given(numbers, numbers, st.floats(-3, 3).filter(lambda w: w == 0 or abs(w) > 1e-3), st.floats(0, 10))
+def test_the_energy_is_the_papers(y, z, w, alpha):
+    got = energy(*(torch.tensor(v, dtype=torch.float64) for v in (y, z, w)), alpha)
+    assert got.item() == pytest.approx(plain(y, z, w, alpha), rel=1e-6, abs=1e-8)
+
+
+def test_the_limit_of_small_weights():
+    """In float32 too, where log cosh divided by w would be noise; and beyond where cosh overflows."""
+    y, z = torch.tensor([3.0, 3.0, 3.0, -500.0]), torch.tensor([1.0, 1.0, 1.0, 0.0])
+    w = torch.tensor([0.0, 1e-6, -1e-6, 2.0], requires_grad=True)
+    E = energy(y, z, w, 0.0)
+    torch.testing.assert_close(E, torch.tensor([0.5, 0.5 + 4.5e-6, 0.5 - 4.5e-6, 500 - math.log(2) / 2]))
+    (g,) = torch.autograd.grad(E.sum(), w)
+    torch.testing.assert_close(g[:3], torch.full((3,), 4.5))  # y² / 2
+    assert energy(torch.tensor(3.0), torch.tensor(0.0), torch.tensor(-1.0), 0.0) < 0  # a repulsive force
+
+
+@pytest.mark.parametrize("lengths", [None, (12, 7, 5)])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_the_pieces_are_the_sequence(lengths, k):
+    u = torch.randn(12, 3, 2)
+    ends = None if lengths is None else torch.tensor(lengths)
+    parts = list(pieces(u, ends, k))
+    for i, n in enumerate(lengths or (12,) * 3):
+        own = [piece[: len(piece) if size is None else size[i], i] for piece, size in parts]
+        assert torch.equal(torch.cat(own), u[:n, i])
+        assert max(map(len, own)) - min(map(len, own)) <= 1
+
+
+@pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
+@pytest.mark.parametrize("pool", ["mean", "concat"])
+def test_energies_of_segments(model, pool):
+    """Each sequence by itself, in one go, looked at where it is cut."""
+    options = {"hidden_size": 5, "num_layers": 2, "readout": "energy", "segments": 3, "segment_pool": pool}
+    net = build("classify", model, 2, 3, options).double().eval()
+    u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
+    got = features(net, u, lengths)
+    for i, n in enumerate(lengths.tolist()):
+        at = []
+        for cut in (n // 3, 2 * n // 3, n):
+            _, state = net.rnn(u[:cut, i : i + 1])
+            if model == "unicornn":
+                E = torch.stack([
+                    energy(state.y[l, 0], state.z[l, 0], net.rnn.w[l], net.rnn.alpha) for l in range(2)
+                ])  # fmt: skip
+            else:
+                E = sum(h[:, 0] ** 2 for h in state if h.shape[-1] == 5)
+            at.append((E**2 + SMALL**2).sqrt().log().flatten())
+        expected = torch.cat(at) if pool == "concat" else torch.stack(at).mean(0)
+        torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("backward", ["invert", "store"])
+def test_gradients(backward):
+    torch.manual_seed(0)
+    rnn = UnICORNN(2, 3, 2, dt=0.7, backward=backward, dtype=torch.float64)
+    net = Network(rnn, 2, readout="last+mean+energy", segments=2).double().eval()
+    lengths = torch.tensor([6, 4])
+    parameters = dict(net.named_parameters())
+
+    def run(u, *values):
+        named = dict(zip(parameters, values, strict=True))
+        return torch.func.functional_call(net, named, (u, lengths))
+
+    u = torch.randn(6, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(run, (u, *(p.detach().requires_grad_() for p in parameters.values())))
+
+
+def test_a_neuron_at_rest_has_a_finite_gradient():
+    net = Classifier(UnICORNN(2, 4, 2), 3, readout="energy")
+    net(torch.zeros(5, 3, 2)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_readouts_side_by_side():
+    u, lengths = torch.randn(20, 3, 2), torch.tensor([20, 9, 5])
+    net = Classifier(UnICORNN(2, 5, 2), 4, readout=("energy", "mean", "last")).eval()
+    assert net.features.readouts == ("last", "mean", "energy")
+    assert net.readout.in_features == 5 + 5 + 10
+    found = net.features(net.rnn, u, lengths)
+    output, state = net.rnn(u, lengths=lengths)
+    torch.testing.assert_close(found[:, :5], output[lengths - 1, torch.arange(3)])
+    torch.testing.assert_close(found[:, 5:10], output.sum(0) / lengths[:, None])
+    torch.testing.assert_close(found[:, 10:], net.features.standardise(log_energies(net.rnn, state)))
+    assert "last+mean+energy" in repr(net)
+
+
+def test_both_directions():
+    net = Classifier(UnICORNN(2, 5, 2, bidirectional=True), 4, readout="last+energy")
+    assert net.readout.in_features == 10 + 20
+    assert net(torch.randn(20, 3, 2)).shape == (3, 4)
+    with pytest.raises(ValueError, match="segments: expected 1 with both directions, got 2"):
+        Classifier(UnICORNN(2, 5, bidirectional=True), 4, readout="energy", segments=2)
+
+
+def test_one_dropout_mask_for_all_segments():
+    rnn, u = UnICORNN(2, 50, 2, dropout=0.5), torch.randn(20, 3, 2)
+    cut, whole = (Classifier(rnn, 4, readout="energy", segments=k, segment_pool="concat") for k in (4, 1))
+    torch.manual_seed(1)
+    at_cuts = features(cut, u)
+    torch.manual_seed(1)
+    torch.testing.assert_close(at_cuts[:, -100:], features(whole, u))
+
+
+def test_one_step_and_a_batch_of_one():
+    net = Classifier(UnICORNN(2, 5), 4, readout="energy")
+    for mode in (net.train, net.eval):
+        mode()
+        assert net(torch.randn(1, 1, 2)).isfinite().all()
+        assert net(torch.randn(1, 3, 2)).isfinite().all()
+
+
+def test_standardised_features():
+    norm, x = Standardised(4), 3 + 2 * torch.randn(1000, 4)
+    for _ in range(100):
+        seen = norm(x)
+    torch.testing.assert_close(seen.mean(0), torch.zeros(4), atol=1e-5, rtol=0)
+    before = norm.running_mean.clone()
+    alone = norm(x[:1])
+    assert torch.equal(norm.running_mean, before)  # a batch of one changes nothing
+    torch.testing.assert_close(alone, seen[:1], atol=1e-2, rtol=0)
+    torch.testing.assert_close(norm.eval()(x), seen, atol=1e-2, rtol=0)
+
+
+def test_truncated_back_propagation_with_energies():
+    net = Classifier(UnICORNN(2, 5, 2), 3, readout="mean+energy").eval()
+    u = torch.randn(20, 3, 2, requires_grad=True)
+    torch.testing.assert_close(net(u, bptt=4), net(u))
+    (g,) = torch.autograd.grad(net(u, bptt=4).sum(), u)
+    assert not g[:16].any()
+    assert g[16:].any(2).all()
+    with pytest.raises(ValueError, match="bptt: expected 0 with 2 segments, got 4"):
+        Classifier(UnICORNN(2, 5), 3, readout="energy", segments=2)(u, bptt=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"readout": "energies"}, r"readout: expected one of 'last', 'mean', 'energy', or several, .* got 'energies'"),
+        ({"readout": ()}, r"readout: expected .* got \(\)"),
+        ({"readout": 3}, "readout: expected .* got 3"),
+        ({"segments": 2}, "segments: expected 1 without readout='energy', got 2"),
+        ({"readout": "energy", "segments": 0}, "segments: expected a whole number >= 1, got 0"),
+        ({"readout": "energy", "segment_pool": "max"}, "segment_pool: expected one of 'mean', 'concat', got 'max'"),
+    ],
+)
+def test_what_cannot_be_read(options, message):
+    with pytest.raises(ValueError, match=message):
+        Classifier(UnICORNN(2, 5), 3, **options)
+
+
+def test_more_segments_than_steps():
+    net = Classifier(UnICORNN(2, 5), 3, readout="energy", segments=4)
+    with pytest.raises(ValueError, match="segments: expected at most the 3 steps of the shortest sequence, got 4"):
+        net(torch.randn(9, 2, 2), torch.tensor([9, 3]))
+
+
+def test_every_step_has_no_energies():
+    with pytest.raises(ValueError, match="readout: expected 'last' with an output at every step, got 'energy'"):
+        SequenceToSequence(UnICORNN(2, 5), 3, readout="energy")
+
+
+def test_names():
+    assert readouts("energy+last+energy") == ("last", "energy")
+    assert readouts(["mean"]) == ("mean",)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_baseline_has_something_to_square(name):
+    rnn = MODELS[name](2, 4, 2)
+    net = Features(rnn, "energy")
+    assert net(rnn, torch.randn(6, 3, 2), None).shape == (3, net.size)
