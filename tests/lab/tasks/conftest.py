@@ -76,6 +76,18 @@ def eigenworms_source(source):
 
 
 @pytest.fixture
+def bearings(source):
+    """44 recordings of 90 to 120 samples: every fault at every load. The source, recordings, faults and loads."""
+    random = np.random.default_rng(0)
+    lengths, labels, loads = random.integers(90, 120, 44), np.tile(np.arange(11), 4), np.repeat([3, 2, 1, 0], 11)
+    values = random.normal(5, 2, lengths.sum()).astype(np.float32)
+    (source.data / "bearings").mkdir()
+    arrays = {"values": values, "lengths": lengths, "labels": labels, "loads": loads}
+    np.savez(source.data / "bearings/bearings.npz", classes=np.arange(11).astype(str), **arrays)
+    return source, np.split(values, np.cumsum(lengths)[:-1]), labels, loads
+
+
+@pytest.fixture
 def worms(source, monkeypatch):
     """22 worms of 60 to 90 frames, cut to 60; one of 55."""
     monkeypatch.setattr(worms44, "N", 60)

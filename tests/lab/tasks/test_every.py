@@ -49,6 +49,8 @@ def small_data(request, source):
         helpers.cifar10(source.data / "cifar-10-batches-bin")
     elif name in ("eigenworms", "worms44"):
         return name, request.getfixturevalue({"eigenworms": "eigenworms_source", "worms44": "worms"}[name])[0]
+    elif name == "bearings":
+        return name, request.getfixturevalue("bearings")[0]
     elif name == "imdb":
         request.getfixturevalue("small_imdb")
     elif name.startswith("bidmc"):
@@ -61,7 +63,8 @@ def test_two_steps(small_data, tmp_path, monkeypatch):
     name, source = small_data
     if name == "lorenz96":
         monkeypatch.setattr("unicornn.lab.tasks.lorenz96.SEQUENCES", 16)
-    two_steps(name, source, tmp_path / "run")
+    small = {"recall": {"held_out": 20}, "adding": {"held_out": 20}, "bearings": {"window": 20}}
+    two_steps(name, source, tmp_path / "run", **small.get(name, {}))
 
 
 @pytest.mark.parametrize("name", [name for name in tasks.names() if tasks.find(name).files])

@@ -206,7 +206,7 @@ class Task:
         models: for each model with published settings, the arguments of its constructor.
         training: the protocol.
         options: what else can be chosen: name to the possible values, the default first; a single number is a default
-            that may be any number.
+            that may be any number, and a single tuple one that may be any numbers.
         variants: named sets of changes, over all of the above: ``{"256": {"hidden_size": 256, "lr": 2.51e-3}}``.
         paper: published figures.
         files: the data files; none if it is generated or comes with a library.

@@ -131,8 +131,8 @@ def _unknown(key: str, names: list[str]) -> str:
 
 def _option(key: str, value: Any, values: Any) -> Any:
     value = _like(key, value, values[0])
-    any_number = len(values) == 1 and isinstance(values[0], (int, float))
-    if not any_number and value not in values:
+    free = len(values) == 1 and isinstance(values[0], (int, float, tuple))
+    if not free and value not in values:
         raise BadValue(f"{key}: expected one of {', '.join(map(str, values))}, got {value!r}")
     return value
 
