@@ -152,8 +152,9 @@ TASK = Task(
     variants={"whole": {"window": 0}},
     files=[FILE],
     protocol="The test set is load 3, all of it unseen. validation=load: trained on loads 0 and 1, validated on load "
-    "2, so that the choice of the epoch is as hard as the test. validation=end: trained on the first four fifths of every "
-    "recording of loads 0 to 2, validated on their last fifth, which is easier than the test. Sequences are windows of "
-    "so many samples side by side, in training moved on at random; window=0 is whole recordings. Accuracy is per "
-    "sequence. Standardised by the training set. Recordings without a fault are not among them. Ours, not the paper's.",
+    "2, so that the choice of the epoch is as hard as the test. validation=end: trained on the first four fifths of "
+    "every recording of loads 0 to 2, validated on their last fifth, which is easier than the test. Sequences are "
+    "windows of so many samples side by side, in training moved on at random; window=0 is whole recordings. "
+    "Accuracy is per sequence. Standardised by the training set. Recordings without a fault are not among them. Ours, "
+    "not the paper's.",
 )
