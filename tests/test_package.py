@@ -33,12 +33,12 @@ def test_a_long_compilation_is_announced_once(tmp_path):
         import logging, os
         os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
         import torch, unicornn
-        from unicornn._ops import cpu
+        from unicornn._ops import launch
         said = []
         handler = logging.Handler()
         handler.emit = lambda record: said.append(record.getMessage())
         logging.getLogger("unicornn").addHandler(handler)
-        cpu._patience = 0.01
+        launch._patience = 0.01
         layer = unicornn.UnICORNN(2, 3)
         for _ in range(2):
             layer(torch.randn(4, 1, 2))[0].sum().backward()

@@ -1,89 +1,22 @@
-"""The recurrence of one layer over a chunk on the CPU: packs torch tensors for the Numba kernels and calls them.
-
-Threads are torch's number of threads. With one thread no thread pool is touched, so a forked worker may use the layer.
-"""
+"""The recurrence of one layer over a chunk on the CPU: packs torch tensors for the Numba kernels and calls them."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn._ops import adjoint
+from unicornn._ops import adjoint, launch
+from unicornn._ops.block import B
 from unicornn._state import RANGE, UNIT
 
-BLOCK = 128
-"""Elements that a thread carries through a chunk at a time; small enough for the L1 cache."""
 
-SHARE = 1024
-"""Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""
-
-_lock = threading.Lock()  # Numba's fall-back thread pool must not be entered by two threads at once.
-_compiled: set[tuple[Any, torch.dtype]] = set()
-_patience = 1.0  # seconds after which a compilation is announced
-
-
-@cache
-def _kernels() -> ModuleType:
-    from unicornn._ops import cpu_kernels as kernels
-
-    if kernels.B != BLOCK:
-        raise RuntimeError(f"kernels.B = {kernels.B} and cpu.BLOCK = {BLOCK} must be the same")
-    return kernels
-
-
-@cache
-def _announce() -> None:
-    logging.getLogger("unicornn").warning(
-        "unicornn: compiling the CPU kernels; this happens once, then they are cached"
-    )
-
-
-def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
-    """Calls a kernel; if it has to be compiled for this dtype, and that takes long, says so."""
-    if (kernel, dtype) in _compiled:
-        return kernel(*args) or 0
-    timer = threading.Timer(_patience, _announce)
-    timer.daemon = True
-    timer.start()
-    try:
-        return kernel(*args) or 0
-    finally:
-        timer.cancel()
-        _compiled.add((kernel, dtype))
-
-
-def _call(name: str, dtype: torch.dtype, *args: Any) -> int:
-    return call(getattr(_kernels(), name), dtype, *args)
-
-
-def _run(name: str, dtype: torch.dtype, blocks: int, *args: Any) -> int:
-    return threaded(
-        blocks, lambda: _call(f"{name}_blocks", dtype, *args, 0, blocks), lambda _: _call(name, dtype, *args)
-    )
-
-
-def threaded(blocks: int, alone: Callable[[], int], together: Callable[[int], int]) -> int:
-    """``together(threads)`` with as many of Numba's threads as are worth it, or ``alone()``."""
-    threads = min(torch.get_num_threads(), blocks * BLOCK // SHARE)
-    if threads <= 1:
-        return alone()
-    import numba
-
-    with _lock:
-        users = numba.get_num_threads()
-        numba.set_num_threads(min(threads, users))
-        try:
-            return together(threads)
-        finally:
-            numba.set_num_threads(users)
+def _kernel(name: str) -> Any:
+    return launch.kernel("unicornn._ops.cpu_kernels", name)
 
 
 @cache
@@ -129,12 +62,12 @@ def step(
     S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), len(w))
     arrays, constants, out = (u.numpy(), np.array(at)), _constants(y.dtype, alpha), -1
     if known is not None:
-        out = _call("step", y.dtype, *arrays, *known, *constants, S)
+        out = launch.call(_kernel("step"), y.dtype, *arrays, *known, *constants, S)
     if out == -1:  # another c
         if len(_steps) >= 64:
             _steps.clear()
         known = _steps[key] = torch.stack(list(c)).numpy(), time_steps().numpy()
-        out = _call("step", y.dtype, *arrays, *known, *constants, S)
+        out = launch.call(_kernel("step"), y.dtype, *arrays, *known, *constants, S)
     return None if out else after
 
 
@@ -148,7 +81,7 @@ class Recurrence:
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         _, self.batch, self.m = grid.shape
         self.E = self.batch * self.m
-        self.blocks = -(-self.E // BLOCK)
+        self.blocks = -(-self.E // B)
         self.dtype, self.alpha = w.dtype, alpha
         self.constants = _constants(w.dtype, alpha)
         self.w, self.a = self._tile(w), self._tile(a)
@@ -160,15 +93,15 @@ class Recurrence:
         self.out_of_range = 0
 
     def _blocks(self, v: Tensor) -> Tensor:
-        """(b, m) as (blocks, BLOCK), zero at the end."""
+        """(b, m) as (blocks, B), zero at the end."""
         flat = v.reshape(-1)
-        return torch.nn.functional.pad(flat, (0, self.blocks * BLOCK - self.E)).view(self.blocks, BLOCK)
+        return torch.nn.functional.pad(flat, (0, self.blocks * B - self.E)).view(self.blocks, B)
 
     def _tile(self, v: Tensor) -> Tensor:
         return self._blocks(v.expand(self.batch, self.m))
 
     def _unblock(self, v: Tensor) -> Tensor:
-        """(blocks, BLOCK) as (b, m)."""
+        """(blocks, B) as (b, m)."""
         return v.reshape(-1)[: self.E].reshape(self.batch, self.m)
 
     def _flat(self, v: Tensor) -> np.ndarray[Any, Any]:
@@ -180,7 +113,7 @@ class Recurrence:
     @staticmethod
     def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
         if len(y) <= FEW:
-            _call("product", y.dtype, y.numpy(), V.numpy(), x.numpy(), add)
+            launch.call(_kernel("product"), y.dtype, y.numpy(), V.numpy(), x.numpy(), add)
         elif add:
             x.addmm_(y, V.t())
         else:
@@ -192,7 +125,7 @@ class Recurrence:
 
     @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]:
-        return -(-b * m // BLOCK), 2, BLOCK
+        return -(-b * m // B), 2, B
 
     def mark(self, to: Tensor) -> None:
         to.copy_(self.S)
@@ -205,7 +138,8 @@ class Recurrence:
         return torch.stack([self._unblock(self.S[:, 0]), self._unblock(self.S[:, 1])])
 
     def _run(self, name: str, active: np.ndarray[Any, Any], rows: tuple[Tensor, ...], *args: Any) -> int:
-        return _run(name, self.dtype, self.blocks, *map(self._rows, rows), *args, active * self.m)
+        rest = *map(self._rows, rows), *args, active * self.m
+        return launch.share_out(_kernel(name), self.dtype, self.blocks, launch.threads(self.blocks), *rest)
 
     def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None:
         self.out_of_range += self._run("advance", active, (x, y), self._S, self._A, self._P, *self.constants)
@@ -217,7 +151,7 @@ class Recurrence:
         zero, a = torch.zeros_like(self.w), self.a.to(self.dtype)
         rest = (self.a - a).to(self.dtype)
         self.D = torch.stack([self.w, a, rest, self._blocks(gy), self._blocks(gz), zero, zero, zero], 1)
-        self.T = torch.zeros(self.blocks, 3, BLOCK, dtype=torch.float64)
+        self.T = torch.zeros(self.blocks, 3, B, dtype=torch.float64)
         self._D, self._T = self._flat(self.D), self._flat(self.T)
         number = type(self.constants[0])
         self.split = number(self.alpha), number(self.alpha - float(number(self.alpha)))

@@ -19,98 +19,26 @@ No fast-math (but for the order of a sum in ``_dot``, which all that need it sha
 written as one, hence forward, inverse and replay round alike. Imported on first use, for it brings numba along.
 """
 
-import math
-
 import numpy as np
-from numba import njit, prange, types
-from numba.extending import intrinsic, overload
-from numba.np.arrayobj import make_array, populate_array
 
-B = 128  # elements in a block, cpu.BLOCK; written here since Numba's cache on disk sees changes of this file only
+from unicornn._ops.block import B
+from unicornn._ops.jit import fma, kernel, tanh, view, view_at
+
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
 _DA, _REST, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 8))  # offsets in D, w being at 0
 
-_options = {"error_model": "numpy", "nogil": True, "cache": True}
-
-# In float32, tanh|v| = -m / (2 + m) with m = exp(-2|v|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|v| - k log 2: good to two
-# ulps, and exactly ±1 where float32 says so, which the adjoint's 1 - tanh² wants.
-_FAR = np.float32(-20.0)
-_LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
-_E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
-_ONE, _TWO = np.float32(1), np.float32(2)
-
-
-@intrinsic
-def fma(typingctx, a, b, c):
-    """a·b + c, rounded once."""
-    if not (a == b == c and isinstance(a, types.Float)):
-        return None
-    return a(a, b, c), lambda context, builder, signature, args: builder.fma(*args)
-
-
-@intrinsic
-def part(typingctx, array, start, length):
-    """array.flat[start : start + length], without the reference counting of a slice, for which threads would queue."""
-    result = types.Array(array.dtype, 1, "C")
-
-    def codegen(context, builder, signature, args):
-        whole = make_array(array)(context, builder, args[0])
-        view = make_array(result)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        populate_array(view, builder.gep(whole.data, [args[1]]), [args[2]], [size], size, None)
-        return view._getvalue()
-
-    return result(array, types.intp, types.intp), codegen
-
-
-@intrinsic
-def power_of_two(typingctx, k):
-    """2ᵏ in float32, for a whole number k of type int32, by writing the exponent."""
-
-    def codegen(context, builder, signature, args):
-        integer = args[0].type
-        bits = builder.shl(builder.add(args[0], integer(127)), integer(23))
-        return builder.bitcast(bits, context.get_value_type(types.float32))
-
-    return types.float32(types.int32), codegen
-
-
-def tanh(v):
-    """tanh; our own in float32, the C library's in float64."""
-
-
-@overload(tanh, jit_options={"error_model": "numpy", "forceinline": True})
-def _tanh(v):
-    if v != types.float32:
-        return lambda v: math.tanh(v)
-
-    def single(v):
-        q = -_TWO * abs(v)
-        q = _FAR if q < _FAR else q
-        k = np.rint(q * _LOG2E)
-        r = fma(-k, _LN2_LO, fma(-k, _LN2_HI, q))
-        rr = r * r
-        p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
-        s = power_of_two(np.int32(k))
-        m = fma(s, fma(rr, p, r), s - _ONE)
-        t = m / (_TWO + m)
-        return t if v < 0 else -t
-
-    return single
-
-
 # One step of one block: short loops over contiguous rows, which LLVM turns into vector code.
 
 
-@njit(**_options)
+@kernel
 def _activate(x, y, P, e):
     """x ← t = tanh(w y + x + b)."""
     for i in range(e):
         x[i] = tanh(fma(y[i], P[i], x[i] + P[_B + i]))
 
 
-@njit(**_options)
+@kernel
 def _kick_and_drift(y, t, S, A, unit, alpha, limit, e):
     """z ← z - a (t + α y), y ← y + a z, increments rounded to the grid. Returns how many states are out of range."""
     out = 0
@@ -125,7 +53,7 @@ def _kick_and_drift(y, t, S, A, unit, alpha, limit, e):
     return out
 
 
-@njit(**_options)
+@kernel
 def _undrift(y, S, A, unit, limit, e):
     """y ← y - a z."""
     out = 0
@@ -138,7 +66,7 @@ def _undrift(y, S, A, unit, limit, e):
     return out
 
 
-@njit(**_options)
+@kernel
 def _unkick(t, S, A, alpha, e):
     """z ← z + a (t + α y)."""
     for i in range(e):
@@ -146,7 +74,7 @@ def _unkick(t, S, A, alpha, e):
         S[B + i] += S.dtype.type(np.rint(A[B + i] * force))
 
 
-@njit(**_options)
+@kernel
 def _pull_back(t, y, z, g, D, alpha, rest, e):
     """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output."""
     one = D.dtype.type(1)
@@ -163,14 +91,14 @@ def _pull_back(t, y, z, g, D, alpha, rest, e):
         g[i] = gx
 
 
-@njit(**_options)
+@kernel
 def _show(row, S, unit, i0, i1):
     """The state in real numbers: y from S, z from its second half."""
     for i in range(i0, i1):
         row[i] = row.dtype.type(S[i]) * unit
 
 
-@njit(**_options)
+@kernel
 def _clear(row, e):
     """Zero where a sequence is over."""
     for i in range(e, len(row)):
@@ -180,20 +108,20 @@ def _clear(row, e):
 # A chunk, blocks k0 to k1. `active[n]` elements of row n are within their sequence's length; the rest is padding.
 
 
-@njit(**_options)
-def advance_blocks(x, y, S, A, P, unit, alpha, limit, active, k0, k1):
+@kernel
+def advance(x, y, S, A, P, unit, alpha, limit, active, k0, k1):
     """Forwards through a chunk: x (K, E) becomes t, y (K, E) is written. Returns the number out of range."""
     K, E = x.shape
     out = 0
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        s, a, p = part(S, k * 2 * B, 2 * B), part(A, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
-        before = part(p, _Y, size)
+        s, a, p = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B), view(P, k * P_ROWS * B, P_ROWS * B)
+        before = view(p, _Y, size)
         _show(before, s, unit, 0, size)
         for n in range(K):
             e = max(min(size, active[n] - lo), 0)
-            t, after = part(x, n * E + lo, size), part(y, n * E + lo, size)
+            t, after = view(x, n * E + lo, size), view(y, n * E + lo, size)
             _activate(t, before, p, e)
             out += _kick_and_drift(after, t, s, a, unit, alpha, limit, e)
             _clear(after, e)
@@ -201,88 +129,73 @@ def advance_blocks(x, y, S, A, P, unit, alpha, limit, active, k0, k1):
     return out
 
 
-@njit(**_options)
-def replay_blocks(t, y, z, S, A, unit, alpha, limit, active, k0, k1):
+@kernel
+def replay(t, y, z, S, A, unit, alpha, limit, active, k0, k1):
     """Forwards again from stored t (K, E): y (K + 1, E) from the state before the chunk on, z (K, E)."""
     K, E = t.shape
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        s, a = part(S, k * 2 * B, 2 * B), part(A, k * 2 * B, 2 * B)
-        _show(part(y, lo, size), s, unit, 0, size)
+        s, a = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B)
+        _show(view(y, lo, size), s, unit, 0, size)
         for n in range(K):
             e, o = max(min(size, active[n] - lo), 0), n * E + lo
-            after = part(y, o + E, size)
-            _kick_and_drift(after, part(t, o, size), s, a, unit, alpha, limit, e)
-            _show(part(z, o, size), part(s, B, size), unit, 0, e)
+            after = view(y, o + E, size)
+            _kick_and_drift(after, view(t, o, size), s, a, unit, alpha, limit, e)
+            _show(view(z, o, size), view(s, B, size), unit, 0, e)
             _clear(after, e)
 
 
-@njit(**_options)
-def retreat_blocks(x, y, z, S, A, P, unit, alpha, limit, active, k0, k1):
+@kernel
+def retreat(x, y, z, S, A, P, unit, alpha, limit, active, k0, k1):
     """Backwards through a chunk, eq:inv_ucrn: x (K, E) becomes t; y (K + 1, E), z (K, E) as in the replay."""
     K, E = x.shape
     out = 0
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        s, a, p = part(S, k * 2 * B, 2 * B), part(A, k * 2 * B, 2 * B), part(P, k * P_ROWS * B, P_ROWS * B)
+        s, a, p = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B), view(P, k * P_ROWS * B, P_ROWS * B)
         running = 0
         for n in range(K - 1, -1, -1):
             e, o = max(min(size, active[n] - lo), 0), n * E + lo
-            t, before, after = part(x, o, size), part(y, o, size), part(y, o + E, size)
+            t, before, after = view(x, o, size), view(y, o, size), view(y, o + E, size)
             _show(after, s, unit, running, e)  # sequences that end here
             _clear(after, e)
             running = e
-            _show(part(z, o, size), part(s, B, size), unit, 0, e)
+            _show(view(z, o, size), view(s, B, size), unit, 0, e)
             out += _undrift(before, s, a, unit, limit, e)
             _activate(t, before, p, e)
             _unkick(t, s, a, alpha, e)
     return out
 
 
-@njit(**_options)
-def adjoint_blocks(t, y, z, g, D, T, alpha, rest, active, k0, k1):
+@kernel
+def adjoint(t, y, z, g, D, T, alpha, rest, active, k0, k1):
     """Appendix B through a chunk: g (K, E) comes as ∂E/∂y and leaves as ∂E/∂x; T gathers the gradients of w, b, a."""
     K, E = t.shape
     for k in range(k0, k1):
         lo = k * B
         size = min(E - lo, B)
-        d, total = part(D, k * D_ROWS * B, D_ROWS * B), part(T, k * T_ROWS * B, T_ROWS * B)
+        d, total = view(D, k * D_ROWS * B, D_ROWS * B), view(T, k * T_ROWS * B, T_ROWS * B)
         for n in range(K - 1, -1, -1):
             e, o = max(min(size, active[n] - lo), 0), n * E + lo
-            g_n = part(g, o, size)
-            _pull_back(part(t, o, size), part(y, o, size), part(z, o, size), g_n, d, alpha, rest, e)
+            g_n = view(g, o, size)
+            _pull_back(view(t, o, size), view(y, o, size), view(z, o, size), g_n, d, alpha, rest, e)
             _clear(g_n, e)
         for i in range(T_ROWS * B):
             total[i] += np.float64(d[_GW + i])
             d[_GW + i] = 0
 
 
-@njit(**_options)
-def replay_adjoint_blocks(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active, k0, k1):
+@kernel
+def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active, k0, k1):
     """The replay and at once, while all is in the cache, the adjoint."""
     for k in range(k0, k1):
-        replay_blocks(t, y, z, S, A, unit, alpha, limit, active, k, k + 1)
-        adjoint_blocks(t, y, z, g, D, T, single, rest, active, k, k + 1)
+        replay(t, y, z, S, A, unit, alpha, limit, active, k, k + 1)
+        adjoint(t, y, z, g, D, T, single, rest, active, k, k + 1)
 
 
-@intrinsic
-def vector(typingctx, address, like, length):
-    """The numbers at an address, of the type of ``like``."""
-    result = types.Array(like.dtype, 1, "C")
-
-    def codegen(context, builder, signature, args):
-        view = make_array(result)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
-        data = builder.inttoptr(args[0], view.data.type)
-        populate_array(view, data, [args[2]], [size], size, None)
-        return view._getvalue()
-
-    return result(types.intp, like, types.intp), codegen
-
-
-@njit(fastmath={"reassoc", "contract"}, **_options)
+@kernel(fastmath={"reassoc", "contract"})
 def _dot(v, y):
     s = v.dtype.type(0)
     for i in range(len(v)):
@@ -290,17 +203,17 @@ def _dot(v, y):
     return s
 
 
-@njit(**_options)
+@kernel
 def product(y, V, x, add):
     """x (rows, m) ← y (rows, n) Vᵀ, or this added to x. For few rows; the step below makes the same products."""
     m, n = V.shape
     for r in range(len(y)):
         for j in range(m):
-            s = _dot(part(V, j * n, n), part(y, r * n, n))
+            s = _dot(view(V, j * n, n), view(y, r * n, n))
             x[r, j] = x[r, j] + s if add else s
 
 
-@njit(**_options)
+@kernel
 def step(u, at, c, a, unit, alpha, limit, S):
     """One step of the whole stack for a stream, u (b, d), without blocks.
 
@@ -312,11 +225,11 @@ def step(u, at, c, a, unit, alpha, limit, S):
     """
     (batch, d), (L, m) = u.shape, a.shape
     size, out = L * batch * m, 0
-    y, z, start = vector(at[L, 0], u, size), vector(at[L, 1], u, size), vector(at[L, 2], at, 2 * size)
-    y_after, z_after, grid = vector(at[L, 3], u, size), vector(at[L, 4], u, size), vector(at[L, 5], at, 2 * size)
+    y, z, start = view_at(at[L, 0], u, size), view_at(at[L, 1], u, size), view_at(at[L, 2], at, 2 * size)
+    y_after, z_after, grid = view_at(at[L, 3], u, size), view_at(at[L, 4], u, size), view_at(at[L, 5], at, 2 * size)
     x = np.empty(m, u.dtype)
     for l in range(L):
-        w, b, now = vector(at[l, 0], u, m), vector(at[l, 1], u, m), vector(at[l, 2], u, m)
+        w, b, now = view_at(at[l, 0], u, m), view_at(at[l, 1], u, m), view_at(at[l, 2], u, m)
         for i in range(m):
             if now[i] != c[l, i]:
                 return -1
@@ -324,10 +237,10 @@ def step(u, at, c, a, unit, alpha, limit, S):
             for link in range(2 if l >= S else 1):
                 k = l if link == 0 else l - S  # from u or from the output of layer k
                 n = d if k == 0 else m
-                below = part(u, r * d, d) if k == 0 else part(y_after, ((k - 1) * batch + r) * m, m)
-                matrix = vector(at[l, 3 + link], u, m * n)
+                below = view(u, r * d, d) if k == 0 else view(y_after, ((k - 1) * batch + r) * m, m)
+                matrix = view_at(at[l, 3 + link], u, m * n)
                 for j in range(m):
-                    s = _dot(part(matrix, j * n, n), below)
+                    s = _dot(view(matrix, j * n, n), below)
                     x[j] = s if link == 0 else x[j] + s
             for i in range(m):
                 o = (l * batch + r) * m + i
@@ -343,34 +256,3 @@ def step(u, at, c, a, unit, alpha, limit, S):
                 y_after[o], z_after[o] = u.dtype.type(Y) * unit, u.dtype.type(Z) * unit
                 out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
     return out
-
-
-# The same, with the blocks shared out among threads.
-
-
-@njit(parallel=True, **_options)
-def advance(x, y, S, A, P, unit, alpha, limit, active):
-    out = 0
-    for k in prange(S.shape[0]):
-        out += advance_blocks(x, y, S, A, P, unit, alpha, limit, active, k, k + 1)
-    return out
-
-
-@njit(parallel=True, **_options)
-def retreat(x, y, z, S, A, P, unit, alpha, limit, active):
-    out = 0
-    for k in prange(S.shape[0]):
-        out += retreat_blocks(x, y, z, S, A, P, unit, alpha, limit, active, k, k + 1)
-    return out
-
-
-@njit(parallel=True, **_options)
-def adjoint(t, y, z, g, D, T, alpha, rest, active):
-    for k in prange(D.shape[0]):
-        adjoint_blocks(t, y, z, g, D, T, alpha, rest, active, k, k + 1)
-
-
-@njit(parallel=True, **_options)
-def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active):
-    for k in prange(S.shape[0]):
-        replay_adjoint_blocks(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active, k, k + 1)

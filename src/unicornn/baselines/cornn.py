@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines import dense
-from unicornn.baselines._base import Baseline, Common, Step
+from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._ops.dense import autograd as dense
 
 
-class CoRNNLayer(dense.DenseLayer):
+class CoRNNLayer(Layer):
     """V (m, d) with the bias, W and Wz (m, m)."""
 
     def __init__(
@@ -27,18 +26,9 @@ class CoRNNLayer(dense.DenseLayer):
         for linear in (self.V, self.W, self.Wz):
             linear.reset_parameters()
 
-    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
-        W, Wz, dt = self.W.weight.t(), self.Wz.weight.t(), self.dt
-        damped, spring = 1 - dt * self.epsilon, -dt * self.gamma
-
-        def step(x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
-            force = torch.addmm(torch.addmm(x_n, y, W), z, Wz).tanh()
-            z = (damped * z).add(force, alpha=dt).add(y, alpha=spring)
-            return y.add(z, alpha=dt), z
-
-        return self.V(x), step
-
-    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         y, z = state
         constants = self.dt, self.gamma, self.epsilon
         ys, y, z = dense.cornn(self.V(x), self.W.weight, self.Wz.weight, y, z, *constants, lengths)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from unicornn import _checks as checks
-from unicornn.baselines import dense
-from unicornn.baselines._base import Baseline, Common, Step
+from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._ops.dense import autograd as dense
 
 
-class ExpRNNLayer(dense.DenseLayer):
+class ExpRNNLayer(Layer):
     """V (m, d), the orthogonal W (m, m), made of the numbers below the diagonal of its original, and b (m,)."""
 
     def __init__(self, width: int, m: int, *, init: str, device: Any = None, dtype: Any = None) -> None:
@@ -43,16 +43,9 @@ class ExpRNNLayer(dense.DenseLayer):
     def free_parameters(self) -> int:
         return super().free_parameters() - self.m * (self.m + 1) // 2
 
-    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
-        W, b = self.W.weight.t(), self.b
-
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-            a = torch.addmm(x_n, h, W)
-            return (a.sign() * (a.abs() + b).relu(),)
-
-        return self.V(x), step
-
-    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         (h,) = state
         hs, h = dense.exprnn(self.V(x), self.W.weight, self.b, h, lengths)
         return hs, (h,)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines import fused
 from unicornn.baselines._base import Baseline, Common, Layer
 from unicornn.baselines._normalise import SequenceNorm
+from unicornn.baselines._ops.elementwise import autograd as elementwise
 
 CONNECTIONS = ("plain", "residual", "dense")
 
@@ -54,7 +54,7 @@ class IndRNNLayer(Layer):
             if bool((self.u.abs() > self.bound).any()):  # after a step of the optimiser
                 self.u.clamp_(-self.bound, self.bound)
         drive, b = (drive.clone(), torch.zeros_like(self.b)) if self.shared else (drive, self.b)
-        outputs, final = fused.indrnn(drive, self.u, b, h, lengths)
+        outputs, final = elementwise.indrnn(drive, self.u, b, h, lengths)
         return (outputs if self.norm is None else self.norm(outputs, lengths)), final
 
     def forward(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines import dense
-from unicornn.baselines._base import Baseline, Common, Step
+from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._ops.dense import autograd as dense
 
 
-class LEMLayer(dense.DenseLayer):
+class LEMLayer(Layer):
     """V (4m, d) with the biases, for Δt_n, Δt'_n, z, y in this order; W (3m, m) for the first three; Wy (m, m)."""
 
     def __init__(self, width: int, m: int, *, dt: float, device: Any = None, dtype: Any = None) -> None:
@@ -26,19 +25,9 @@ class LEMLayer(dense.DenseLayer):
         for p in self.parameters():
             nn.init.uniform_(p, -(self.m**-0.5), self.m**-0.5)
 
-    def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
-        W, Wy, m, dt = self.W.weight.t(), self.Wy.weight.t(), self.m, self.dt
-
-        def step(x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
-            first, last = x_n.split((3 * m, m), 1)
-            steps, force = torch.addmm(first, y, W).split((2 * m, m), 1)
-            dt_z, dt_y = (dt * steps.sigmoid()).chunk(2, 1)
-            z = z.lerp(force.tanh(), dt_z)
-            return y.lerp(torch.addmm(last, z, Wy).tanh(), dt_y), z
-
-        return self.V(x), step
-
-    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         y, z = state
         ys, y, z = dense.lem(self.V(x), self.W.weight, self.Wy.weight, y, z, self.dt, lengths)
         return ys, (y, z)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines import fused
 from unicornn.baselines._base import Baseline, Common
 from unicornn.baselines._block import Block
+from unicornn.baselines._ops.linear import autograd as linear
 
 DISCRETISATIONS = ("im", "imex")
 
@@ -59,7 +59,7 @@ class LinOSSLayer(Block):
         M, dt = self.transition()
         v = nn.functional.linear(x, (dt[:, None] * self.B).flatten(0, 1))
         z, y = torch.cat(state[:2], -1), torch.cat(state[2:], -1)
-        ys, z, y = fused.oscillation(v, torch.cat([M, M], -1), z, y, lengths)
+        ys, z, y = linear.oscillation(v, torch.cat([M, M], -1), z, y, lengths)
         C = torch.cat([self.C[0], -self.C[1]], -1)
         return nn.functional.linear(ys, C), (*z.chunk(2, -1), *y.chunk(2, -1))
 

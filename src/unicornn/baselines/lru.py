@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines import fused
 from unicornn.baselines._base import Baseline, Common
 from unicornn.baselines._block import Block
+from unicornn.baselines._ops.linear import autograd as linear
 from unicornn.baselines._ops.products import gather, spread
 
 
@@ -62,7 +62,7 @@ class LRULayer(Block):
 
     def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         v = spread(x, torch.exp(self.gamma)[:, None] * self.B)
-        states, final = fused.rotation(v, *self.eigenvalues(), torch.stack(state), lengths)
+        states, final = linear.rotation(v, *self.eigenvalues(), torch.stack(state), lengths)
         conjugate = self.C.new_tensor([1.0, -1.0])[:, None, None]
         return gather(states, self.C * conjugate), (final[0], final[1])
 

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines import fused
 from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._ops.elementwise import autograd as elementwise
 from unicornn.baselines._ops.products import spread
 
 
@@ -32,7 +32,7 @@ class MinGRULayer(Layer):
         # 1 - σ̂(k) = σ̂(-k): the SRU's forget gate, without a look at the state.
         sign = self.W.new_tensor([1.0, -1.0])[:, None]
         zero = torch.zeros_like(self.b)
-        h, final = fused.gated(
+        h, final = elementwise.gated(
             spread(x, self.W * sign[:, None]), None, zero, torch.cat([self.b * sign, zero[:1]]), state[0], 1.0, lengths
         )
         return h, (final,)

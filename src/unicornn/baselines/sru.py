@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines import fused
 from unicornn.baselines._base import Baseline, Common, Layer
 from unicornn.baselines._normalise import SequenceNorm
+from unicornn.baselines._ops.elementwise import autograd as elementwise
 from unicornn.baselines._ops.products import spread
 
 
@@ -48,7 +48,7 @@ class SRULayer(Layer):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         skip, alpha = (x, self.scale) if self.straight else (nn.functional.linear(x, self.W[3]), 1.0)
         b = torch.cat([torch.zeros_like(self.b[:1]), self.b])
-        h, c = fused.gated(spread(x, self.W[:3]), skip, self.v, b, state[0], alpha, lengths)
+        h, c = elementwise.gated(spread(x, self.W[:3]), skip, self.v, b, state[0], alpha, lengths)
         return (h if self.norm is None else self.norm(h, lengths)), (c,)
 
 

@@ -1,17 +1,12 @@
 """Numba kernels of the linear baselines with a state of two numbers: LRU's rotation and LinOSS's oscillator.
 
-Laid out as ``kernels``; see there. D holds the length, the two numbers of the state (or their adjoints), the
-coefficients, and the gradients of the coefficients.
+Laid out as ``rows`` says. D holds the length, the two numbers of the state (or their adjoints), the coefficients, and
+the gradients of the coefficients. Imported on first use, for it brings numba along.
 """
 
-# mypy: ignore-errors
-
-from numba import njit, prange
-
-from unicornn._ops.cpu_kernels import _options, fma, part
-from unicornn.baselines.kernels import GROUP, SPAN, absorb, flush, give, least
-
-B = 128  # as in ``kernels``; Numba's cache on disk sees changes of this file only
+from unicornn._ops.block import B
+from unicornn._ops.jit import fma, kernel, view
+from unicornn.baselines._ops.rows import GROUP, SPAN, absorb, flush, give, least
 
 _P, _Q = B, 2 * B  # the state: real and imaginary part, or z and y
 
@@ -27,7 +22,7 @@ OSCILLATION_ROWS, OSCILLATION_SUMS = 11, 4
 # LRU: x ← λ x + v, complex
 
 
-@njit(**_options)
+@kernel
 def _rotate(re, im, D, now, e):
     """v, given as ``re`` and ``im``, becomes x."""
     zero = D.dtype.type(0)
@@ -41,7 +36,7 @@ def _rotate(re, im, D, now, e):
         im[i] = q if runs else zero
 
 
-@njit(**_options)
+@kernel
 def _rotate_back(re, im, D, now, e):
     """The adjoint of the state before this step, which was ``re`` and ``im``."""
     zero, tiny = D.dtype.type(0), least(D)
@@ -56,20 +51,20 @@ def _rotate_back(re, im, D, now, e):
         D[_Q + i] = dq if runs else q
 
 
-@njit(**_options)
-def rotation_blocks(x, D, k0, k1):
+@kernel
+def rotation(x, D, k0, k1):
     """Forwards: x (2, N, E) comes as v and becomes the state."""
     _, N, E = x.shape
     for first in range(k0, k1, GROUP):
         for n in range(N):
             for k in range(first, min(first + GROUP, k1)):
                 size, o = min(E - k * B, B), n * E + k * B
-                d = part(D, k * ROTATION_ROWS * B, ROTATION_ROWS * B)
-                _rotate(part(x, o, size), part(x, N * E + o, size), d, d.dtype.type(n), size)
+                d = view(D, k * ROTATION_ROWS * B, ROTATION_ROWS * B)
+                _rotate(view(x, o, size), view(x, N * E + o, size), d, d.dtype.type(n), size)
 
 
-@njit(**_options)
-def rotation_adjoint_blocks(g, x, start, to, D, T, k0, k1):
+@kernel
+def rotation_adjoint(g, x, start, to, D, T, k0, k1):
     """Backwards: g is ∂E/∂x (2, N, E), or (2, 1, E) for all steps; ``to`` becomes ∂E/∂v."""
     _, N, E = x.shape
     plane, stride, other = N * E, E if g.shape[1] == N else 0, g.shape[1] * E
@@ -78,23 +73,23 @@ def rotation_adjoint_blocks(g, x, start, to, D, T, k0, k1):
             for k in range(first, min(first + GROUP, k1)):
                 lo = k * B
                 size, o = min(E - lo, B), n * E + lo
-                d = part(D, k * ROTATION_ROWS * B, ROTATION_ROWS * B)
+                d = view(D, k * ROTATION_ROWS * B, ROTATION_ROWS * B)
                 now = d.dtype.type(n)
-                absorb(part(g, n * stride + lo, size), d, _P, now, size)
-                absorb(part(g, other + n * stride + lo, size), d, _Q, now, size)
-                give(part(to, o, size), d, _P, now, size)
-                give(part(to, plane + o, size), d, _Q, now, size)
-                re = part(x, o - E, size) if n else part(start, lo, size)
-                im = part(x, plane + o - E, size) if n else part(start, E + lo, size)
+                absorb(view(g, n * stride + lo, size), d, _P, now, size)
+                absorb(view(g, other + n * stride + lo, size), d, _Q, now, size)
+                give(view(to, o, size), d, _P, now, size)
+                give(view(to, plane + o, size), d, _Q, now, size)
+                re = view(x, o - E, size) if n else view(start, lo, size)
+                im = view(x, plane + o - E, size) if n else view(start, E + lo, size)
                 _rotate_back(re, im, d, now, size)
                 if n % SPAN == 0:
-                    flush(d, part(T, k * ROTATION_SUMS * B, ROTATION_SUMS * B), ROTATION_SUMS)
+                    flush(d, view(T, k * ROTATION_SUMS * B, ROTATION_SUMS * B), ROTATION_SUMS)
 
 
 # LinOSS: (z, y) ← M (z + v, y)
 
 
-@njit(**_options)
+@kernel
 def _oscillate(v, y, D, now, e):
     """v becomes p = z + v, and y is written."""
     zero = D.dtype.type(0)
@@ -107,7 +102,7 @@ def _oscillate(v, y, D, now, e):
         y[i] = new if runs else zero
 
 
-@njit(**_options)
+@kernel
 def _oscillate_back(p, y, D, now, e):
     """The adjoint of p and of y before this step."""
     zero, tiny = D.dtype.type(0), least(D)
@@ -124,20 +119,20 @@ def _oscillate_back(p, y, D, now, e):
         D[_Q + i] = dq if runs else q
 
 
-@njit(**_options)
-def oscillation_blocks(v, y, D, k0, k1):
+@kernel
+def oscillation(v, y, D, k0, k1):
     """Forwards: v (N, E) becomes p, y (N, E) is written."""
     N, E = v.shape
     for first in range(k0, k1, GROUP):
         for n in range(N):
             for k in range(first, min(first + GROUP, k1)):
                 size, o = min(E - k * B, B), n * E + k * B
-                d = part(D, k * OSCILLATION_ROWS * B, OSCILLATION_ROWS * B)
-                _oscillate(part(v, o, size), part(y, o, size), d, d.dtype.type(n), size)
+                d = view(D, k * OSCILLATION_ROWS * B, OSCILLATION_ROWS * B)
+                _oscillate(view(v, o, size), view(y, o, size), d, d.dtype.type(n), size)
 
 
-@njit(**_options)
-def oscillation_adjoint_blocks(g, p, y, start, to, D, T, k0, k1):
+@kernel
+def oscillation_adjoint(g, p, y, start, to, D, T, k0, k1):
     """Backwards: g is ∂E/∂y (N, E), or one row for all steps; ``to`` becomes ∂E/∂v."""
     N, E = p.shape
     stride = E if len(g) == N else 0
@@ -146,38 +141,11 @@ def oscillation_adjoint_blocks(g, p, y, start, to, D, T, k0, k1):
             for k in range(first, min(first + GROUP, k1)):
                 lo = k * B
                 size, o = min(E - lo, B), n * E + lo
-                d = part(D, k * OSCILLATION_ROWS * B, OSCILLATION_ROWS * B)
+                d = view(D, k * OSCILLATION_ROWS * B, OSCILLATION_ROWS * B)
                 now = d.dtype.type(n)
-                absorb(part(g, n * stride + lo, size), d, _Q, now, size)
-                before = part(y, o - E, size) if n else part(start, lo, size)
-                _oscillate_back(part(p, o, size), before, d, now, size)
-                give(part(to, o, size), d, _P, now, size)
+                absorb(view(g, n * stride + lo, size), d, _Q, now, size)
+                before = view(y, o - E, size) if n else view(start, lo, size)
+                _oscillate_back(view(p, o, size), before, d, now, size)
+                give(view(to, o, size), d, _P, now, size)
                 if n % SPAN == 0:
-                    flush(d, part(T, k * OSCILLATION_SUMS * B, OSCILLATION_SUMS * B), OSCILLATION_SUMS)
-
-
-# The same, with the blocks shared out among threads, ``share`` at a time.
-
-
-@njit(parallel=True, **_options)
-def rotation(x, D, share):
-    for k in prange(-(-len(D) // share)):
-        rotation_blocks(x, D, k * share, min((k + 1) * share, len(D)))
-
-
-@njit(parallel=True, **_options)
-def rotation_adjoint(g, x, start, to, D, T, share):
-    for k in prange(-(-len(D) // share)):
-        rotation_adjoint_blocks(g, x, start, to, D, T, k * share, min((k + 1) * share, len(D)))
-
-
-@njit(parallel=True, **_options)
-def oscillation(v, y, D, share):
-    for k in prange(-(-len(D) // share)):
-        oscillation_blocks(v, y, D, k * share, min((k + 1) * share, len(D)))
-
-
-@njit(parallel=True, **_options)
-def oscillation_adjoint(g, p, y, start, to, D, T, share):
-    for k in prange(-(-len(D) // share)):
-        oscillation_adjoint_blocks(g, p, y, start, to, D, T, k * share, min((k + 1) * share, len(D)))
+                    flush(d, view(T, k * OSCILLATION_SUMS * B, OSCILLATION_SUMS * B), OSCILLATION_SUMS)

@@ -1,15 +1,12 @@
 """coRNN's, expRNN's and LEM's recurrences, fused over time: Numba kernels forwards, and backwards by hand.
 
-For the CPU, in float32 and float64, and small states: see ``suits``. Shapes: drives x (N, b, ·), matrices (out, in),
-states (b, m), lengths (b,) or None. Memory is O(N b m). The gradients are differentiable no further.
+On the CPU, in float32 and float64, for small states; anything else goes to the reference: see ``suits``. Shapes: drives
+x (N, b, ·), matrices (out, in), states (b, m), lengths (b,) or None. Memory is O(N b m). The gradients are
+differentiable no further.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,50 +14,24 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unicornn._ops import cpu
+from unicornn._ops import launch
 from unicornn._ops.memory import empty
-from unicornn.baselines._base import StepLayer
-from unicornn.baselines._ops import launch
+from unicornn.baselines._ops.dense import reference
 
 LARGEST = 1 << 13  # elements of a state, b·m, beyond which torch's matrix products make up for a loop in Python
 
 
-def suits(x: Tensor, m: int) -> bool:
-    """Whether the kernels can, and should, be used for drives x (N, b, ·) and states (b, m)."""
-    return launch.fits(x) and x.shape[1] * m <= LARGEST
-
-
-class DenseLayer(StepLayer):
-    """A StepLayer that has a kernel: ``fused``, in place of the loop where it suits."""
-
-    def fused(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """As ``forward``."""
-        raise NotImplementedError
-
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        way = self.fused if suits(x, state[0].shape[1]) else super().forward
-        return way(x, state, lengths)
-
-
-@cache
-def _kernels() -> ModuleType:
-    return import_module("unicornn.baselines.dense_kernels")
+def suits(x: Tensor, state: Tensor) -> bool:
+    """Whether the kernels can, and should, be used for drives x (N, b, ·) and a state (b, m)."""
+    return launch.fits(x) and state.numel() <= LARGEST
 
 
 def _run(name: str, b: int, dtype: torch.dtype, *args: Any) -> None:
     """Calls the kernel ``name`` for all b sequences, shared out among threads. Numbers get the arrays' dtype."""
     number = np.float32 if dtype == torch.float32 else np.float64
     arrays: list[Any] = [t.detach().numpy() if isinstance(t, Tensor) else number(t) for t in args]
-    kernel, threads = getattr(_kernels(), name), min(torch.get_num_threads(), b)
-    share = -(-b // threads)
-    first, *others = ((s, min(s + share, b)) for s in range(0, b, share))
-    with ThreadPoolExecutor(threads) as pool:  # the kernels leave Python's lock alone
-        waiting = [pool.submit(kernel, *arrays, *part) for part in others]
-        cpu.call(kernel, dtype, *arrays, *first)
-        for each in waiting:
-            each.result()
+    kernel = launch.kernel("unicornn.baselines._ops.dense.kernels", name)
+    launch.share_out(kernel, dtype, b, min(torch.get_num_threads(), b), *arrays)
 
 
 def _ends(x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -129,6 +100,8 @@ def cornn(
         >>> ys.flatten()
         tensor([0.7500, 0.4375, 0.1719])
     """
+    if not suits(x, y):
+        return reference.cornn(x, W, Wz, y, z, dt, gamma, epsilon, lengths)
     constants = (dt, -dt * gamma, 1 - dt * epsilon)
     return _CoRNN.apply(x, torch.cat([W, Wz], 1), y, z, constants, lengths)
 
@@ -161,7 +134,7 @@ def exprnn(x: Tensor, W: Tensor, b: Tensor, h: Tensor, lengths: Tensor | None) -
         >>> hs.flatten()
         tensor([-1.5000, -3.0000, -4.5000])
     """
-    return _ExpRNN.apply(x, W, b, h, lengths)
+    return _ExpRNN.apply(x, W, b, h, lengths) if suits(x, h) else reference.exprnn(x, W, b, h, lengths)
 
 
 class _LEM(torch.autograd.Function):
@@ -199,4 +172,4 @@ def lem(
         >>> ys.flatten()
         tensor([0.5000, 0.2500, 0.1250])
     """
-    return _LEM.apply(x, W, Wy, y, z, dt, lengths)
+    return (_LEM.apply if suits(x, y) else reference.lem)(x, W, Wy, y, z, dt, lengths)

@@ -9,62 +9,58 @@ all steps at once, left to torch.
 Imported on first use, for it brings numba along.
 """
 
-# mypy: ignore-errors
-
-from numba import njit
-
-from unicornn._ops.cpu_kernels import _options, fma, part, tanh
-from unicornn.baselines.kernels import least
+from unicornn._ops.jit import fma, kernel, tanh, view
+from unicornn.baselines._ops.rows import least
 
 
-@njit(**_options)
+@kernel
 def _add_four(to, W, o, v0, v1, v2, v3, n):
     """to ← to + v0 W[0] + … + v3 W[3], rows of n numbers from the offset o on."""
-    w0, w1, w2, w3 = part(W, o, n), part(W, o + n, n), part(W, o + 2 * n, n), part(W, o + 3 * n, n)
+    w0, w1, w2, w3 = view(W, o, n), view(W, o + n, n), view(W, o + 2 * n, n), view(W, o + 3 * n, n)
     for j in range(n):
         to[j] = fma(v3, w3[j], fma(v2, w2[j], fma(v1, w1[j], fma(v0, w0[j], to[j]))))
 
 
-@njit(**_options)
+@kernel
 def _add_product(to, W, v, n):
     """to (n,) ← to + Σ_i v[i] W[i], W (len(v), n)."""
     whole = len(v) // 4 * 4
     for i in range(0, whole, 4):
         _add_four(to, W, i * n, v[i], v[i + 1], v[i + 2], v[i + 3], n)
     for i in range(whole, len(v)):
-        w = part(W, i * n, n)
+        w = view(W, i * n, n)
         for j in range(n):
             to[j] = fma(v[i], w[j], to[j])
 
 
-@njit(**_options)
+@kernel
 def _tanh(v):
     for i in range(len(v)):
         v[i] = tanh(v[i])
 
 
-@njit(**_options)
+@kernel
 def _sigmoid(v):
     half = v.dtype.type(0.5)
     for i in range(len(v)):
         v[i] = fma(half, tanh(half * v[i]), half)
 
 
-@njit(**_options)
+@kernel
 def _copy(to, v):
     for i in range(len(v)):
         to[i] = v[i]
 
 
-@njit(**_options)
+@kernel
 def _clear(v):
     for i in range(len(v)):
         v[i] = 0
 
 
-@njit(**_options)
+@kernel
 def _flush(v):
-    """Adjoints that are almost zero, as in ``kernels.least``."""
+    """Adjoints that are almost zero, as in ``rows.least``."""
     zero, tiny = v.dtype.type(0), least(v)
     for i in range(len(v)):
         v[i] = zero if abs(v[i]) < tiny else v[i]
@@ -73,17 +69,17 @@ def _flush(v):
 # coRNN: z ← (1 - Δt ε) z + Δt tanh(x + W y + Wz z) - Δt γ y, y ← y + Δt z. The matrix is (W | Wz).
 
 
-@njit(**_options)
+@kernel
 def cornn(x, S, W, ends, dt, spring, damped, s0, s1):
     """Forwards: x (N, b, m) becomes the tanh, S (N + 1, b, 2m) holds y and z."""
     N, b, m = x.shape
     for s in range(s0, s1):
         for n in range(N):
-            before, after = part(S, (n * b + s) * 2 * m, 2 * m), part(S, ((n + 1) * b + s) * 2 * m, 2 * m)
+            before, after = view(S, (n * b + s) * 2 * m, 2 * m), view(S, ((n + 1) * b + s) * 2 * m, 2 * m)
             if n >= ends[s]:
                 _copy(after, before)
                 continue
-            force = part(x, (n * b + s) * m, m)
+            force = view(x, (n * b + s) * m, m)
             _add_product(force, W, before, m)
             _tanh(force)
             for i in range(m):
@@ -92,16 +88,16 @@ def cornn(x, S, W, ends, dt, spring, damped, s0, s1):
                 after[i] = fma(dt, z, before[i])
 
 
-@njit(**_options)
+@kernel
 def cornn_adjoint(g, force, to, D, W, ends, dt, spring, damped, s0, s1):
     """Backwards: g is ∂E/∂y (N, b, m), or one row for all steps."""
     N, b, m = force.shape
     stride, one = b * m if len(g) == N else 0, D.dtype.type(1)
     for s in range(s0, s1):
-        d = part(D, s * 2 * m, 2 * m)
+        d = view(D, s * 2 * m, 2 * m)
         for n in range(N - 1, -1, -1):
             o = (n * b + s) * m
-            a, f, shown = part(to, o, m), part(force, o, m), part(g, n * stride + s * m, m)
+            a, f, shown = view(to, o, m), view(force, o, m), view(g, n * stride + s * m, m)
             if n >= ends[s]:
                 _clear(a)
                 continue
@@ -118,18 +114,18 @@ def cornn_adjoint(g, force, to, D, W, ends, dt, spring, damped, s0, s1):
 # expRNN: h ← modrelu(x + W h)
 
 
-@njit(**_options)
+@kernel
 def exprnn(x, S, W, b_relu, ends, s0, s1):
     """Forwards: S (N + 1, b, m) holds h."""
     N, b, m = x.shape
     zero = S.dtype.type(0)
     for s in range(s0, s1):
         for n in range(N):
-            before, after = part(S, (n * b + s) * m, m), part(S, ((n + 1) * b + s) * m, m)
+            before, after = view(S, (n * b + s) * m, m), view(S, ((n + 1) * b + s) * m, m)
             if n >= ends[s]:
                 _copy(after, before)
                 continue
-            _copy(after, part(x, (n * b + s) * m, m))
+            _copy(after, view(x, (n * b + s) * m, m))
             _add_product(after, W, before, m)
             for i in range(m):
                 a = after[i]
@@ -138,16 +134,16 @@ def exprnn(x, S, W, b_relu, ends, s0, s1):
                 after[i] = size if a > zero else (-size if a < zero else zero)
 
 
-@njit(**_options)
+@kernel
 def exprnn_adjoint(g, S, to, D, W, ends, s0, s1):
     """Backwards: g is ∂E/∂h (N, b, m), or one row for all steps."""
     N, b, m = to.shape
     stride, zero = b * m if len(g) == N else 0, D.dtype.type(0)
     for s in range(s0, s1):
-        d = part(D, s * m, m)
+        d = view(D, s * m, m)
         for n in range(N - 1, -1, -1):
             o = (n * b + s) * m
-            a, h, shown = part(to, o, m), part(S, o + b * m, m), part(g, n * stride + s * m, m)
+            a, h, shown = view(to, o, m), view(S, o + b * m, m), view(g, n * stride + s * m, m)
             if n >= ends[s]:
                 _clear(a)
                 continue
@@ -161,42 +157,42 @@ def exprnn_adjoint(g, S, to, D, W, ends, s0, s1):
 # LEM: Δt, Δt' and f = tanh from x[:3m] + W y; z ← z + Δt (f - z); y ← y + Δt' (tanh(x[3m:] + Wy z) - y)
 
 
-@njit(**_options)
+@kernel
 def lem(x, S, W, Wy, ends, dt, s0, s1):
     """Forwards: x (N, b, 4m) becomes the two σ̂ and the two tanh, S (N + 1, b, 2m) holds y and z."""
     N, b, m = x.shape[0], x.shape[1], x.shape[2] // 4
     for s in range(s0, s1):
         for n in range(N):
-            o, before = 4 * (n * b + s) * m, part(S, (n * b + s) * 2 * m, 2 * m)
-            after = part(S, ((n + 1) * b + s) * 2 * m, 2 * m)
+            o, before = 4 * (n * b + s) * m, view(S, (n * b + s) * 2 * m, 2 * m)
+            after = view(S, ((n + 1) * b + s) * 2 * m, 2 * m)
             if n >= ends[s]:
                 _copy(after, before)
                 continue
-            _add_product(part(x, o, 3 * m), W, part(S, (n * b + s) * 2 * m, m), 3 * m)
-            steps, f, q = part(x, o, 2 * m), part(x, o + 2 * m, m), part(x, o + 3 * m, m)
+            _add_product(view(x, o, 3 * m), W, view(S, (n * b + s) * 2 * m, m), 3 * m)
+            steps, f, q = view(x, o, 2 * m), view(x, o + 2 * m, m), view(x, o + 3 * m, m)
             _sigmoid(steps)
             _tanh(f)
             for i in range(m):
                 z = before[m + i]
                 after[m + i] = fma(dt * steps[i], f[i] - z, z)
-            _add_product(q, Wy, part(S, ((n + 1) * b + s) * 2 * m + m, m), m)
+            _add_product(q, Wy, view(S, ((n + 1) * b + s) * 2 * m + m, m), m)
             _tanh(q)
             for i in range(m):
                 y = before[i]
                 after[i] = fma(dt * steps[m + i], q[i] - y, y)
 
 
-@njit(**_options)
+@kernel
 def lem_adjoint(g, x, S, to, D, W, Wy, ends, dt, s0, s1):
     """Backwards: g is ∂E/∂y (N, b, m), or one row for all steps; ``to`` (N, b, 4m)."""
     N, b, m = x.shape[0], x.shape[1], x.shape[2] // 4
     stride, one = b * m if len(g) == N else 0, D.dtype.type(1)
     for s in range(s0, s1):
-        gy, gz, d = part(D, s * 2 * m, m), part(D, s * 2 * m + m, m), part(D, s * 2 * m, 2 * m)
+        gy, gz, d = view(D, s * 2 * m, m), view(D, s * 2 * m + m, m), view(D, s * 2 * m, 2 * m)
         for n in range(N - 1, -1, -1):
             o = 4 * (n * b + s) * m
-            a, gates, before = part(to, o, 4 * m), part(x, o, 4 * m), part(S, (n * b + s) * 2 * m, 2 * m)
-            shown = part(g, n * stride + s * m, m)
+            a, gates, before = view(to, o, 4 * m), view(x, o, 4 * m), view(S, (n * b + s) * 2 * m, 2 * m)
+            shown = view(g, n * stride + s * m, m)
             if n >= ends[s]:
                 _clear(a)
                 continue
@@ -205,11 +201,11 @@ def lem_adjoint(g, x, S, to, D, W, Wy, ends, dt, s0, s1):
                 a[3 * m + i] = e * dt * gate * (one - q * q)
                 a[m + i] = e * dt * (q - before[i]) * gate * (one - gate)
                 gy[i] = e * (one - dt * gate)
-            _add_product(gz, Wy, part(to, o + 3 * m, m), m)
+            _add_product(gz, Wy, view(to, o + 3 * m, m), m)
             for i in range(m):
                 e, gate, f = gz[i], gates[i], gates[2 * m + i]
                 a[2 * m + i] = e * dt * gate * (one - f * f)
                 a[i] = e * dt * (f - before[m + i]) * gate * (one - gate)
                 gz[i] = e * (one - dt * gate)
-            _add_product(gy, W, part(to, o, 3 * m), m)
+            _add_product(gy, W, view(to, o, 3 * m), m)
             _flush(d)

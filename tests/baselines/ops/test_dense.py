@@ -1,11 +1,12 @@
-"""The kernels of the baselines with matrices between neurons against their loops: every output, state and gradient."""
+"""The kernels of the baselines with dense matrices against their references: every output, state and gradient."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.baselines import MODELS, dense
+from unicornn.baselines import MODELS
+from unicornn.baselines._ops.dense import autograd
 
 NAMES = ["cornn", "exprnn", "lem"]
 every = pytest.mark.parametrize("name", NAMES)
@@ -36,10 +37,10 @@ def same(ours, theirs, tolerance):
         torch.testing.assert_close(x.double() / scale, y.double() / scale, rtol=0, atol=tolerance)
 
 
-def by_loops(*args):
+def by_reference(*args):
     """The same without the kernels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense, "suits", lambda x, m: False)
+        patch.setattr(autograd, "suits", lambda x, state: False)
         return evaluate(*args)
 
 
@@ -52,10 +53,10 @@ def by_loops(*args):
     ragged=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_kernels_are_the_loops(name, N, b, m, L, ragged, seed):
+def test_kernels_are_the_reference(name, N, b, m, L, ragged, seed):
     torch.manual_seed(seed)
     case = *problem(name, N, b, m, L), torch.randint(1, N + 1, (b,)) if ragged else None
-    same(evaluate(*case), by_loops(*case), 1e-9)
+    same(evaluate(*case), by_reference(*case), 1e-9)
 
 
 @every
@@ -66,14 +67,14 @@ def test_single_precision(name):
     case = baseline, u, state, torch.tensor([40, 7, 1])
     ours = evaluate(*case)
     assert ours[0][0].dtype == torch.float32
-    same(ours, by_loops(*case), 1e-5)
+    same(ours, by_reference(*case), 1e-5)
 
 
 @every
 @pytest.mark.parametrize("wanted", ["output", "state"])
 def test_one_gradient_without_the_other(name, wanted):
     case = *problem(name, 6, 2, 5), None, (wanted,)
-    same(evaluate(*case), by_loops(*case), 1e-12)
+    same(evaluate(*case), by_reference(*case), 1e-12)
 
 
 @every
@@ -102,14 +103,14 @@ def test_threads_change_no_bit(name):
 
 
 @every
-def test_what_goes_to_the_loop(name, monkeypatch):
+def test_what_goes_to_the_reference(name, monkeypatch):
     baseline, u, state = problem(name, 4, 2, 3)
-    monkeypatch.setattr(dense, name, None)
+    monkeypatch.setattr(autograd, "_run", None)
     with pytest.raises(TypeError):
         baseline(u)
     output, _ = baseline.bfloat16()(u.bfloat16(), tuple(t.bfloat16() for t in state))
     assert output.dtype == torch.bfloat16
-    large, u, _ = problem(name, 1, dense.LARGEST // 16 + 1, 16)
+    large, u, _ = problem(name, 1, autograd.LARGEST // 16 + 1, 16)
     assert large(u)[0].isfinite().all()
 
 

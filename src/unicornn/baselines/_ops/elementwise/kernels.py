@@ -1,26 +1,11 @@
 """Numba kernels of the baselines with a nonlinearity or gates in the recurrence: IndRNN, and SRU with minGRU.
 
-Written as ``_ops.cpu_kernels`` is. A step works on one flat row of E = b·m elements; rows are cut into blocks of B
-elements; blocks are shared out among threads, and nothing crosses a block. What belongs to a block lies in one array D,
-at multiples of B, for the vectoriser can tell few arrays apart at run time; a step that touches too many of them is cut
-into several loops. A GROUP of blocks goes through time together: its D stays in the cache, and memory is read in long
-runs.
-
-The first row of D holds the length of the element's sequence: after it, a neuron rests and shows zero. The last rows
-gather the gradients of the parameters over SPAN steps, and hand them on to T, in float64.
-
-Imported on first use, for it brings numba along.
+Laid out as ``rows`` says. Imported on first use, for it brings numba along.
 """
 
-# mypy: ignore-errors
-
-from numba import njit, prange
-
-from unicornn._ops.cpu_kernels import _options, fma, part, tanh
-
-B = 128  # elements in a block, launch.BLOCK; written here since Numba's cache on disk sees changes of this file only
-SPAN = 256  # steps
-GROUP = 16  # blocks
+from unicornn._ops.block import B
+from unicornn._ops.jit import fma, kernel, tanh, view
+from unicornn.baselines._ops.rows import GROUP, SPAN, absorb, flush, give, least
 
 _S = B  # offset of the state in D, or of its adjoint, the length being at 0
 
@@ -33,42 +18,10 @@ _VF, _VR, _BX, _BF, _BR, _TF, _TR, _GVF, _GVR, _GBX, _GBF, _GBR = (k * B for k i
 GATED_ROWS, GATED_SUMS = 14, 5
 
 
-@njit(**_options)
-def flush(D, T, sums):
-    """Hands the gradients of the last steps on to T."""
-    first = len(D) - sums * B
-    for i in range(sums * B):
-        T[i] += D[first + i]
-        D[first + i] = 0
-
-
-@njit(**_options)
-def least(D):
-    """Adjoints below this are taken for zero: where they vanish over time, they would soon be subnormal numbers, with
-    which a processor, and the matrix products to come, are many times slower."""
-    return D.dtype.type(2.0**-100 if D.itemsize == 4 else 2.0**-1000)
-
-
-@njit(**_options)
-def absorb(g, D, row, now, e):
-    """Adds ∂E/∂(what was shown at this step) to the adjoint of the state."""
-    zero = D.dtype.type(0)
-    for i in range(e):
-        D[row + i] += g[i] if now < D[i] else zero
-
-
-@njit(**_options)
-def give(to, D, row, now, e):
-    """Shows a row of D."""
-    zero = D.dtype.type(0)
-    for i in range(e):
-        to[i] = D[row + i] if now < D[i] else zero
-
-
 # IndRNN: h ← relu(x + b + u h)
 
 
-@njit(**_options)
+@kernel
 def _relu_step(x, D, now, e):
     """x ← h."""
     zero = D.dtype.type(0)
@@ -80,7 +33,7 @@ def _relu_step(x, D, now, e):
         x[i] = h if runs else zero
 
 
-@njit(**_options)
+@kernel
 def _relu_back(g, h, before, to, D, now, e):
     """∂E/∂x, written to ``to``, from ∂E/∂h of this step's output."""
     zero, tiny = D.dtype.type(0), least(D)
@@ -96,20 +49,20 @@ def _relu_back(g, h, before, to, D, now, e):
         to[i] = gx
 
 
-@njit(**_options)
-def indrnn_blocks(x, D, k0, k1):
+@kernel
+def indrnn(x, D, k0, k1):
     """Forwards: x (N, E) becomes h."""
     N, E = x.shape
     for first in range(k0, k1, GROUP):
         for n in range(N):
             for k in range(first, min(first + GROUP, k1)):
                 size = min(E - k * B, B)
-                d = part(D, k * INDRNN_ROWS * B, INDRNN_ROWS * B)
-                _relu_step(part(x, n * E + k * B, size), d, d.dtype.type(n), size)
+                d = view(D, k * INDRNN_ROWS * B, INDRNN_ROWS * B)
+                _relu_step(view(x, n * E + k * B, size), d, d.dtype.type(n), size)
 
 
-@njit(**_options)
-def indrnn_adjoint_blocks(g, h, start, to, D, T, k0, k1):
+@kernel
+def indrnn_adjoint(g, h, start, to, D, T, k0, k1):
     """Backwards: g is ∂E/∂h (N, E), or one row for all steps; ``to`` (N, E) becomes ∂E/∂x."""
     N, E = h.shape
     stride = E if len(g) == N else 0
@@ -118,18 +71,18 @@ def indrnn_adjoint_blocks(g, h, start, to, D, T, k0, k1):
             for k in range(first, min(first + GROUP, k1)):
                 lo = k * B
                 size, o = min(E - lo, B), n * E + lo
-                d = part(D, k * INDRNN_ROWS * B, INDRNN_ROWS * B)
-                g_n, h_n, to_n = part(g, n * stride + lo, size), part(h, o, size), part(to, o, size)
-                before = part(h, o - E, size) if n else part(start, lo, size)
+                d = view(D, k * INDRNN_ROWS * B, INDRNN_ROWS * B)
+                g_n, h_n, to_n = view(g, n * stride + lo, size), view(h, o, size), view(to, o, size)
+                before = view(h, o - E, size) if n else view(start, lo, size)
                 _relu_back(g_n, h_n, before, to_n, d, d.dtype.type(n), size)
                 if n % SPAN == 0:
-                    flush(d, part(T, k * INDRNN_SUMS * B, INDRNN_SUMS * B), INDRNN_SUMS)
+                    flush(d, view(T, k * INDRNN_SUMS * B, INDRNN_SUMS * B), INDRNN_SUMS)
 
 
 # SRU: f, r = σ(x + v c + b), c ← f c + (1 - f) x̃, h = r c + (1 - r) α s. minGRU is its c alone, with v = 0, f = 1 - z.
 
 
-@njit(**_options)
+@kernel
 def _gate(x, D, v, b, e):
     """x ← σ(x + v c + b)."""
     half = D.dtype.type(0.5)
@@ -137,7 +90,7 @@ def _gate(x, D, v, b, e):
         x[i] = fma(half, tanh(half * fma(D[v + i], D[_S + i], x[i] + D[b + i])), half)
 
 
-@njit(**_options)
+@kernel
 def _carry(x, f, c, D, now, e):
     """c ← f c + (1 - f) (x + b)."""
     zero = D.dtype.type(0)
@@ -149,7 +102,7 @@ def _carry(x, f, c, D, now, e):
         c[i] = new if runs else zero
 
 
-@njit(**_options)
+@kernel
 def _highway(r, s, h, D, alpha, now, e):
     zero = D.dtype.type(0)
     for i in range(e):
@@ -157,7 +110,7 @@ def _highway(r, s, h, D, alpha, now, e):
         h[i] = fma(r[i], D[_S + i] - skip, skip) if now < D[i] else zero
 
 
-@njit(**_options)
+@kernel
 def _highway_back(g, r, c, s, D, alpha, now, e):
     """Adds to the adjoint of c, and leaves that of r's drive in the scratch."""
     zero, one = D.dtype.type(0), D.dtype.type(1)
@@ -167,14 +120,14 @@ def _highway_back(g, r, c, s, D, alpha, now, e):
         D[_TR + i] = q * (c[i] - alpha * s[i]) * r[i] * (one - r[i])
 
 
-@njit(**_options)
+@kernel
 def _skip_back(g, r, to, D, alpha, now, e):
     zero, one = D.dtype.type(0), D.dtype.type(1)
     for i in range(e):
         to[i] = g[i] * (one - r[i]) * alpha if now < D[i] else zero
 
 
-@njit(**_options)
+@kernel
 def _carry_back(x, f, before, to, D, now, e):
     """∂E/∂x̃, written to ``to``; leaves the adjoint of f's drive in the scratch."""
     zero, one, tiny = D.dtype.type(0), D.dtype.type(1), least(D)
@@ -196,8 +149,8 @@ def _carry_back(x, f, before, to, D, now, e):
         to[i] = gx
 
 
-@njit(**_options)
-def gated_blocks(x, s, c, h, D, alpha, highway, k0, k1):
+@kernel
+def gated(x, s, c, h, D, alpha, highway, k0, k1):
     """Forwards: of the drives x (3 or 2, N, E) those of the gates become f and r; c and, with a highway, h are written.
 
     Without one, s and h are not looked at.
@@ -208,19 +161,19 @@ def gated_blocks(x, s, c, h, D, alpha, highway, k0, k1):
         for n in range(N):
             for k in range(first, min(first + GROUP, k1)):
                 size, o = min(E - k * B, B), n * E + k * B
-                d = part(D, k * GATED_ROWS * B, GATED_ROWS * B)
-                now, f = d.dtype.type(n), part(x, plane + o, size)
+                d = view(D, k * GATED_ROWS * B, GATED_ROWS * B)
+                now, f = d.dtype.type(n), view(x, plane + o, size)
                 _gate(f, d, _VF, _BF, size)
                 if highway:
-                    _gate(part(x, 2 * plane + o, size), d, _VR, _BR, size)
-                _carry(part(x, o, size), f, part(c, o, size), d, now, size)
+                    _gate(view(x, 2 * plane + o, size), d, _VR, _BR, size)
+                _carry(view(x, o, size), f, view(c, o, size), d, now, size)
                 if highway:
-                    r = part(x, 2 * plane + o, size)
-                    _highway(r, part(s, o, size), part(h, o, size), d, alpha, now, size)
+                    r = view(x, 2 * plane + o, size)
+                    _highway(r, view(s, o, size), view(h, o, size), d, alpha, now, size)
 
 
-@njit(**_options)
-def gated_adjoint_blocks(g, x, s, c, start, to, to_s, D, T, alpha, highway, k0, k1):
+@kernel
+def gated_adjoint(g, x, s, c, start, to, to_s, D, T, alpha, highway, k0, k1):
     """Backwards: g is ∂E/∂h, or ∂E/∂c without a highway, (N, E) or one row for all steps.
 
     ``to``, of x's shape, becomes ∂E/∂x, and ``to_s`` ∂E/∂s.
@@ -232,45 +185,17 @@ def gated_adjoint_blocks(g, x, s, c, start, to, to_s, D, T, alpha, highway, k0, 
             for k in range(first, min(first + GROUP, k1)):
                 lo = k * B
                 size, o = min(E - lo, B), n * E + lo
-                d = part(D, k * GATED_ROWS * B, GATED_ROWS * B)
-                now, g_n = d.dtype.type(n), part(g, n * stride + lo, size)
-                before = part(c, o - E, size) if n else part(start, lo, size)
+                d = view(D, k * GATED_ROWS * B, GATED_ROWS * B)
+                now, g_n = d.dtype.type(n), view(g, n * stride + lo, size)
+                before = view(c, o - E, size) if n else view(start, lo, size)
                 if highway:
-                    r = part(x, 2 * plane + o, size)
-                    _highway_back(g_n, r, part(c, o, size), part(s, o, size), d, alpha, now, size)
-                    _skip_back(g_n, r, part(to_s, o, size), d, alpha, now, size)
-                    give(part(to, 2 * plane + o, size), d, _TR, now, size)
+                    r = view(x, 2 * plane + o, size)
+                    _highway_back(g_n, r, view(c, o, size), view(s, o, size), d, alpha, now, size)
+                    _skip_back(g_n, r, view(to_s, o, size), d, alpha, now, size)
+                    give(view(to, 2 * plane + o, size), d, _TR, now, size)
                 else:
                     absorb(g_n, d, _S, now, size)
-                _carry_back(part(x, o, size), part(x, plane + o, size), before, part(to, o, size), d, now, size)
-                give(part(to, plane + o, size), d, _TF, now, size)
+                _carry_back(view(x, o, size), view(x, plane + o, size), before, view(to, o, size), d, now, size)
+                give(view(to, plane + o, size), d, _TF, now, size)
                 if n % SPAN == 0:
-                    flush(d, part(T, k * GATED_SUMS * B, GATED_SUMS * B), GATED_SUMS)
-
-
-# The same, with the blocks shared out among threads, ``share`` at a time.
-
-
-@njit(parallel=True, **_options)
-def indrnn(x, D, share):
-    for k in prange(-(-len(D) // share)):
-        indrnn_blocks(x, D, k * share, min((k + 1) * share, len(D)))
-
-
-@njit(parallel=True, **_options)
-def indrnn_adjoint(g, h, start, to, D, T, share):
-    for k in prange(-(-len(D) // share)):
-        indrnn_adjoint_blocks(g, h, start, to, D, T, k * share, min((k + 1) * share, len(D)))
-
-
-@njit(parallel=True, **_options)
-def gated(x, s, c, h, D, alpha, highway, share):
-    for k in prange(-(-len(D) // share)):
-        gated_blocks(x, s, c, h, D, alpha, highway, k * share, min((k + 1) * share, len(D)))
-
-
-@njit(parallel=True, **_options)
-def gated_adjoint(g, x, s, c, start, to, to_s, D, T, alpha, highway, share):
-    for k in prange(-(-len(D) // share)):
-        last = min((k + 1) * share, len(D))
-        gated_adjoint_blocks(g, x, s, c, start, to, to_s, D, T, alpha, highway, k * share, last)
+                    flush(d, view(T, k * GATED_SUMS * B, GATED_SUMS * B), GATED_SUMS)

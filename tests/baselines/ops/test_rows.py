@@ -1,15 +1,17 @@
-"""The baselines' kernels against plain loops under autograd: every output, final state and gradient."""
+"""The element-wise and the linear kernels against their references under autograd: outputs, final states, gradients."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.baselines import fused, kernels, loops
+from unicornn._ops import launch
 from unicornn.baselines._base import within
-from unicornn.baselines._normalise import SequenceNorm
-from unicornn.baselines._ops import launch
-from unicornn.baselines._ops.products import gather, spread
+from unicornn.baselines._ops.elementwise import autograd as elementwise
+from unicornn.baselines._ops.elementwise import reference as elementwise_reference
+from unicornn.baselines._ops.linear import autograd as linear
+from unicornn.baselines._ops.linear import reference as linear_reference
+from unicornn.baselines._ops.rows import SPAN
 
 DOUBLE = torch.float64
 
@@ -35,27 +37,31 @@ def with_highway(module):
     return lambda x, s, v, b, c, lengths: module.gated(x, s, v, b, c, 1.7, lengths)
 
 
-# Name: the kernel, its loop, and arguments for N, b, m; the first is the drive, which the kernel takes over.
+# Name: the kernel, its reference, and arguments for N, b, m; the first is the drive, which the kernel takes over.
 CASES = {
-    "indrnn": (fused.indrnn, loops.indrnn, lambda N, b, m: (draw(N, b, m), small(m) + 0.2, draw(m), draw(b, m))),
+    "indrnn": (
+        elementwise.indrnn,
+        elementwise_reference.indrnn,
+        lambda N, b, m: (draw(N, b, m), small(m) + 0.2, draw(m), draw(b, m)),
+    ),
     "sru": (
-        with_highway(fused),
-        with_highway(loops),
+        with_highway(elementwise),
+        with_highway(elementwise_reference),
         lambda N, b, m: (draw(3, N, b, m), draw(N, b, m), draw(2, m), draw(3, m), draw(b, m)),
     ),
     "gated": (
-        without_highway(fused),
-        without_highway(loops),
+        without_highway(elementwise),
+        without_highway(elementwise_reference),
         lambda N, b, m: (draw(2, N, b, m), draw(2, m), draw(3, m), draw(b, m)),
     ),
     "rotation": (
-        fused.rotation,
-        loops.rotation,
+        linear.rotation,
+        linear_reference.rotation,
         lambda N, b, m: (draw(2, N, b, m), small(m), small(m), draw(2, b, m)),
     ),
     "oscillation": (
-        fused.oscillation,
-        loops.oscillation,
+        linear.oscillation,
+        linear_reference.oscillation,
         lambda N, b, m: (draw(N, b, m), oscillators(m), draw(b, m), draw(b, m)),
     ),
 }
@@ -90,22 +96,22 @@ def same(ours, theirs, tolerance=1e-9):
     ragged=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_kernels_are_the_loops(name, N, b, m, ragged, seed):
+def test_kernels_are_the_reference(name, N, b, m, ragged, seed):
     torch.manual_seed(seed)
-    kernel, loop, make = CASES[name]
+    kernel, reference, make = CASES[name]
     arguments, lengths = make(N, b, m), torch.randint(1, N + 1, (b,)) if ragged else None
-    same(evaluate(kernel, arguments, lengths), evaluate(loop, arguments, lengths))
+    same(evaluate(kernel, arguments, lengths), evaluate(reference, arguments, lengths))
 
 
 @every
 def test_gradients_are_gathered_over_long_sequences(name):
-    kernel, loop, make = CASES[name]
-    N = 2 * kernels.SPAN + 3
+    kernel, reference, make = CASES[name]
+    N = 2 * SPAN + 3
     arguments = make(N, 2, 3)
     if name == "indrnn":
         arguments[1].clamp_(max=1.0)
-    lengths = torch.tensor([N, kernels.SPAN - 1])
-    same(evaluate(kernel, arguments, lengths), evaluate(loop, arguments, lengths))
+    lengths = torch.tensor([N, SPAN - 1])
+    same(evaluate(kernel, arguments, lengths), evaluate(reference, arguments, lengths))
 
 
 @every
@@ -136,10 +142,10 @@ def test_kernels_pass_gradcheck(name):
 @every
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_one_gradient_without_the_other(name, wanted):
-    kernel, loop, make = CASES[name]
+    kernel, reference, make = CASES[name]
     arguments = [t.requires_grad_() for t in make(6, 2, 5)]
     results = []
-    for function in (kernel, loop):
+    for function in (kernel, reference):
         outputs = function(arguments[0] * 1, *arguments[1:], None)
         results.append(torch.autograd.grad(outputs[wanted].square().sum(), arguments, materialize_grads=True))
     for x, y in zip(*results, strict=True):
@@ -164,10 +170,10 @@ def test_threads_change_no_bit(name):
 
 
 @every
-def test_other_dtypes_and_devices_go_to_the_loop(name):
-    kernel, loop, make = CASES[name]
+def test_other_dtypes_and_devices_go_to_the_reference(name):
+    kernel, reference, make = CASES[name]
     arguments = [t.bfloat16() for t in make(4, 2, 3)]
-    for x, y in zip(kernel(*arguments, None), loop(*arguments, None), strict=True):
+    for x, y in zip(kernel(*arguments, None), reference(*arguments, None), strict=True):
         assert x.dtype == torch.bfloat16
         assert torch.equal(x, y)
     assert not launch.fits(torch.empty(1, device="meta"))
@@ -175,11 +181,11 @@ def test_other_dtypes_and_devices_go_to_the_loop(name):
 
 @every
 def test_drives_that_are_not_contiguous(name):
-    kernel, loop, make = CASES[name]
+    kernel, reference, make = CASES[name]
     drive, *rest = make(5, 4, 6)
     turned = drive.transpose(-2, -3).contiguous().transpose(-2, -3)
     assert not turned.is_contiguous()
-    for x, y in zip(kernel(turned, *rest, None), loop(drive, *rest, None), strict=True):
+    for x, y in zip(kernel(turned, *rest, None), reference(drive, *rest, None), strict=True):
         torch.testing.assert_close(x, y)
 
 
@@ -212,24 +218,3 @@ def test_gradients_are_differentiable_no_further():
     (g,) = torch.autograd.grad(shown.square().sum(), arguments[0], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
-
-
-@given(K=st.integers(1, 4), N=st.integers(1, 5), d=st.integers(1, 6), m=st.integers(1, 6))
-def test_products_of_planes(K, N, d, m):
-    x, planes, W = draw(N, 2, d).requires_grad_(), draw(K, N, 2, d).requires_grad_(), draw(K, m, d).requires_grad_()
-    torch.testing.assert_close(spread(x, W), torch.einsum("kmd,nbd->knbm", W, x))
-    torch.testing.assert_close(gather(planes, W), torch.einsum("kmd,knbd->nbm", W, planes))
-    assert torch.autograd.gradcheck(spread, (x, W), fast_mode=True)
-    assert torch.autograd.gradcheck(gather, (planes, W), fast_mode=True)
-
-
-def test_normalisation_leaves_the_padding_out():
-    x, lengths = draw(6, 3, 4), torch.tensor([6, 1, 3])
-    norm, plain = SequenceNorm(4, dtype=DOUBLE), torch.nn.BatchNorm1d(4, dtype=DOUBLE)
-    inside = within(6, lengths).squeeze(-1)
-    result = norm(torch.where(inside[..., None], x, 1e6), lengths)
-    torch.testing.assert_close(result[inside], plain(x[inside]))
-    assert not result[~inside].any()
-    torch.testing.assert_close(norm.running_var, plain.running_var)
-    torch.testing.assert_close(norm(x), plain(x.flatten(0, 1)).view(6, 3, 4))
-    assert torch.autograd.gradcheck(lambda x: norm(x, lengths), x.requires_grad_())

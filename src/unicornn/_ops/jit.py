@@ -1,0 +1,169 @@
+"""What all Numba kernels share: how they are compiled and cached, and the functions that they are written with.
+
+Numba keeps compiled kernels on disk and compares the source file of a kernel with what it was; it does not look at
+what this file imports. Here a kernel is stamped with all files of the package that went into it, so that a change of
+any of them, this one too, compiles anew what depends on it.
+
+Imported on first use, for it brings numba along.
+"""
+
+import ast
+import hashlib
+import inspect
+import logging
+import math
+import sys
+from functools import cache
+
+import numpy as np
+from numba import njit, types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import make_array, populate_array
+
+
+@cache
+def _sources(name):
+    """The modules of this package that a module is made of: itself, and what it imports, directly or not."""
+    found, waiting = {}, [name]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sys.modules or name.split(".")[0] != __name__.split(".")[0]:
+            continue
+        found[name] = inspect.getsource(sys.modules[name])
+        for node in ast.walk(ast.parse(found[name])):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+    return found
+
+
+@cache
+def stamp(name):
+    """A digest of all sources of the kernels in a module."""
+    return hashlib.sha256(repr(sorted(_sources(name).items())).encode()).hexdigest()
+
+
+@cache
+def _uncached():
+    logging.getLogger("unicornn").warning(
+        "unicornn: no folder for compiled CPU kernels can be written to, so every process compiles its own; set "
+        "NUMBA_CACHE_DIR to a folder that can be written to"
+    )
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of one kernel, with our stamp. Where the disk fails, kernels are compiled and not kept."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        self._cache_file = IndexDataCacheFile(
+            self._cache_path, self._impl.filename_base, source_stamp=stamp(function.__module__)
+        )
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except OSError:
+            _uncached()
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            _uncached()
+
+
+def kernel(function=None, **options):
+    """Decorator of all kernels: compiled on first use, cached on disk, and without Python's lock while it runs."""
+    if function is None:
+        return lambda function: kernel(function, **options)
+    dispatcher = njit(error_model="numpy", nogil=True, **options)(function)
+    try:
+        dispatcher._cache = _Cache(function)  # as ``cache=True`` does
+    except (RuntimeError, OSError):  # no folder, or no source
+        _uncached()
+    return dispatcher
+
+
+@intrinsic
+def fma(typingctx, a, b, c):
+    """a·b + c, rounded once."""
+    if not (a == b == c and isinstance(a, types.Float)):
+        return None
+    return a(a, b, c), lambda context, builder, signature, args: builder.fma(*args)
+
+
+@intrinsic
+def view(typingctx, array, start, length):
+    """array.flat[start : start + length], without the reference counting of a slice, for which threads would queue."""
+    result = types.Array(array.dtype, 1, "C")
+
+    def codegen(context, builder, signature, args):
+        whole = make_array(array)(context, builder, args[0])
+        part = make_array(result)(context, builder)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        populate_array(part, builder.gep(whole.data, [args[1]]), [args[2]], [size], size, None)
+        return part._getvalue()
+
+    return result(array, types.intp, types.intp), codegen
+
+
+@intrinsic
+def view_at(typingctx, address, like, length):
+    """The numbers at an address, of the type of ``like``."""
+    result = types.Array(like.dtype, 1, "C")
+
+    def codegen(context, builder, signature, args):
+        numbers = make_array(result)(context, builder)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
+        data = builder.inttoptr(args[0], numbers.data.type)
+        populate_array(numbers, data, [args[2]], [size], size, None)
+        return numbers._getvalue()
+
+    return result(types.intp, like, types.intp), codegen
+
+
+@intrinsic
+def power_of_two(typingctx, k):
+    """2ᵏ in float32, for a whole number k of type int32, by writing the exponent."""
+
+    def codegen(context, builder, signature, args):
+        integer = args[0].type
+        bits = builder.shl(builder.add(args[0], integer(127)), integer(23))
+        return builder.bitcast(bits, context.get_value_type(types.float32))
+
+    return types.float32(types.int32), codegen
+
+
+# In float32, tanh|v| = -m / (2 + m) with m = exp(-2|v|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|v| - k log 2: good to two
+# ulps, and exactly ±1 where float32 says so, which the adjoint's 1 - tanh² wants.
+_FAR = np.float32(-20.0)
+_LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+_E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
+_ONE, _TWO = np.float32(1), np.float32(2)
+
+
+def tanh(v):
+    """tanh; our own in float32, the C library's in float64."""
+
+
+@overload(tanh, jit_options={"error_model": "numpy", "forceinline": True})
+def _tanh(v):
+    if v != types.float32:
+        return lambda v: math.tanh(v)
+
+    def single(v):
+        q = -_TWO * abs(v)
+        q = _FAR if q < _FAR else q
+        k = np.rint(q * _LOG2E)
+        r = fma(-k, _LN2_LO, fma(-k, _LN2_HI, q))
+        rr = r * r
+        p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
+        s = power_of_two(np.int32(k))
+        m = fma(s, fma(rr, p, r), s - _ONE)
+        t = m / (_TWO + m)
+        return t if v < 0 else -t
+
+    return single

@@ -1,0 +1,99 @@
+"""Kernels on disk: compiled anew when anything they are made of has changed; and where nothing can be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unicornn
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the package, to be changed."""
+    source = Path(unicornn.__file__).parent
+    shutil.copytree(source, tmp_path / "src" / "unicornn", ignore=shutil.ignore_patterns("__pycache__", "lab"))
+    return tmp_path / "src" / "unicornn"
+
+
+def python(code, copy, **environment):
+    """Runs code with the copy; what it prints, and what it says."""
+    keep = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
+    environment = {**keep, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+TANH = """
+import numpy as np
+from unicornn._ops.cpu_kernels import _activate
+from unicornn._ops.block import B
+x, y, P = np.ones(1, np.float32), np.zeros(1, np.float32), np.zeros(3 * B, np.float32)
+_activate(x, y, P, 1)
+print(x[0], sum(_activate.stats.cache_hits.values()))
+"""
+
+
+def change(path, old, new):
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def test_a_change_of_what_kernels_share_compiles_them_anew(copy, tmp_path):
+    (copy / "__init__.py").write_text("")  # the kernels need no torch, which takes seconds to import
+
+    def tanh_of_one():
+        result, hits = python(TANH, copy, NUMBA_CACHE_DIR=str(tmp_path / "cache"))[0].split()
+        return round(float(result), 4), int(hits)
+
+    assert tanh_of_one() == (0.7616, 0)
+    assert tanh_of_one() == (0.7616, 1), "from the disk"
+    change(copy / "_ops" / "jit.py", "        return t if v < 0 else -t\n", "        return t if v < 0 else -t - t\n")
+    assert tanh_of_one() == (1.5232, 0)
+    assert tanh_of_one() == (1.5232, 1)
+    change(copy / "_ops" / "block.py", "B = 128", "B = 64")  # imported by a module that is imported
+    assert tanh_of_one() == (1.5232, 0)
+
+
+def test_what_a_stamp_covers():
+    from unicornn._ops import jit
+    from unicornn.baselines._ops.linear import kernels
+
+    assert set(jit._sources(kernels.__name__)) == {
+        "unicornn.baselines._ops.linear.kernels",
+        "unicornn.baselines._ops.rows",
+        "unicornn._ops.jit",
+        "unicornn._ops.block",
+    }
+
+
+STEP = """
+import logging
+logging.basicConfig(format="%(message)s")
+import torch, unicornn
+layer = unicornn.UnICORNN(2, 3)
+layer(torch.randn(4, 1, 2))[0].sum().backward()
+print(layer.w[0].grad.isfinite().all().item())
+"""
+
+
+def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(copy):
+    (copy / "_ops" / "__pycache__").write_text("a file where the folder would be")
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "NUMBA_CACHE_DIR": os.devnull + "/cache"}
+    printed, said = python(STEP, copy, **nowhere)
+    assert printed == "True\n"
+    assert said.count("NUMBA_CACHE_DIR") == 1
+
+
+def test_a_disk_that_fails_later_is_no_error(copy, tmp_path):
+    spoil = "import numba.core.caching as c\ndef fail(*a): raise OSError(28, 'No space left on device')\n"
+    printed, said = python(spoil + "c.IndexDataCacheFile._open_for_write = fail\n" + STEP, copy)
+    assert printed == "True\n"
+    assert said.count("NUMBA_CACHE_DIR") == 1

@@ -1,0 +1,82 @@
+"""How kernels are called: shares, threads, processes."""
+
+import os
+import threading
+
+import pytest
+import torch
+
+from unicornn._ops import launch
+
+
+def span(k0, k1):
+    return k1 - k0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("threads", [0, 1, 2, 3, 8])
+def test_every_block_is_done_once(count, threads):
+    done = []
+
+    def kernel(name, k0, k1):
+        done.extend(range(k0, k1))
+        return k1 - k0
+
+    assert launch.share_out(kernel, torch.float32, count, threads, "name") == count
+    assert sorted(done) == list(range(count))
+
+
+def test_an_error_waits_for_the_other_threads():
+    ended = threading.Event()
+
+    def kernel(k0, k1):
+        if k0 == 0:
+            raise ValueError("first")
+        ended.wait(0.2)
+        ended.set()
+
+    with pytest.raises(ValueError, match="first"):
+        launch.share_out(kernel, torch.float32, 2, 2)
+    assert ended.is_set()
+
+
+def test_an_error_in_a_thread_is_raised():
+    def kernel(k0, k1):
+        if k0:
+            raise ValueError("second")
+
+    with pytest.raises(ValueError, match="second"):
+        launch.share_out(kernel, torch.float32, 2, 2)
+
+
+def test_subnormal_numbers_are_treated_as_by_the_caller():
+    tiny = torch.tensor([1e-310], dtype=torch.float64)
+
+    def flushed(k0, k1):
+        return int(not (tiny * 1.0).any())
+
+    try:
+        for flush in (False, True, False):
+            if not torch.set_flush_denormal(flush):
+                pytest.skip("this processor cannot flush subnormal numbers")
+            assert launch.share_out(flushed, torch.float64, 2, 2) == 2 * flush
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    assert launch.share_out(span, torch.float32, 4, 2) == 4
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if launch.share_out(span, torch.float32, 4, 2) == 4 else 1)
+    for _ in range(100):
+        process, status = os.waitpid(child, os.WNOHANG)
+        if process:
+            break
+        threading.Event().wait(0.1)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert (process, status) == (child, 0)
