@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal  # two processes: CI has two cores
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all lint bench clean
+.PHONY: help env demo test test-all lint bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +44,17 @@ lint: $(STAMP) ## ruff and mypy
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-bench: $(STAMP) ## time the layer
-	$(PY) -m benchmarks.layer
+# What was measured goes on where it was if it is interrupted: runs/bench keeps the finished parts.
+LENGTHS := 1000 2000 5000 10000 20000 50000
+MODELS := $$($(PY) -c 'from unicornn.baselines import MODELS; print(*MODELS)') lstm:2 gru:2
+bench: $(STAMP) ## measure time and memory of all models (most of an hour); make docs then shows them
+	$(VENV)/bin/unicornn bench $(MODELS) --out runs/bench/speed
+	$(VENV)/bin/unicornn bench $(MODELS) --length 17984 --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/worms
+	$(VENV)/bin/unicornn bench lstm:2 $(LENGTHS:%=--length %) --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/lengths
+	for name in speed worms lengths; do cp runs/bench/$$name/bench.json results/bench/$$name.json; done
+
+docs: $(STAMP) ## write the generated parts of the pages, and their plots
+	$(PY) -m docs.build
 
 clean: ## remove caches and build products (.venv stays)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

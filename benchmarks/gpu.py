@@ -11,10 +11,7 @@ Prints a table and writes results/gpu.json and docs/figures/gpu.png, or both int
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -26,16 +23,18 @@ import matplotlib as mpl
 import torch
 from torch import Tensor, nn
 
-import unicornn
-from benchmarks.layer import training_step
 from unicornn import UnICORNN
+from unicornn.baselines import MODELS
+from unicornn.lab._environment import environment
+from unicornn.lab._run_folder import write_json
+from unicornn.lab.bench._measure import training_step
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 HALF = torch.bfloat16
 WAYS = ("store", "invert")
-BASELINES = {"sru": "SRU, 2 layers", "indrnn": "IndRNN, 2 layers"}
+BASELINES = {"LSTM, 1 layer": ("lstm", 1), "SRU, 2 layers": ("sru", 2), "IndRNN, 2 layers": ("indrnn", 2)}
 
 
 class Size(NamedTuple):
@@ -58,11 +57,11 @@ class InHalf(nn.Module):
         super().__init__()
         self.model = model if device.type == "cuda" else model.to(HALF)
 
-    def forward(self, u: Tensor) -> Any:
+    def forward(self, u: Tensor, output: str = "all") -> Any:
         if not u.is_cuda:
-            return self.model(u.to(HALF))
+            return self.model(u.to(HALF), output=output)
         with torch.autocast("cuda", dtype=HALF):
-            return self.model(u)
+            return self.model(u, output=output)
 
 
 def dtypes(device: torch.device) -> list[torch.dtype]:
@@ -77,11 +76,9 @@ def ours(way: str, d: int, m: int) -> nn.Module:
 
 def models(d: int, m: int, device: torch.device) -> tuple[dict[str, nn.Module], dict[str, str]]:
     """Those of the figure and ours in bfloat16; and those that had to be left out, with the reason."""
-    nets = {f"UnICORNN, 2 layers, {way}": ours(way, d, m) for way in WAYS} | {"LSTM, 1 layer": nn.LSTM(d, m, 1)}
-    found = importlib.util.find_spec("unicornn.baselines") is not None
-    known = getattr(importlib.import_module("unicornn.baselines"), "MODELS", {}) if found else {}
-    nets |= {name: known[key](d, m, num_layers=2) for key, name in BASELINES.items() if key in known}
-    left_out = {name: f"unicornn.baselines has no {key!r}" for key, name in BASELINES.items() if key not in known}
+    nets = {f"UnICORNN, 2 layers, {way}": ours(way, d, m) for way in WAYS}
+    nets |= {name: MODELS[model](d, m, L) for name, (model, L) in BASELINES.items()}
+    left_out: dict[str, str] = {}
     half = {f"UnICORNN, 2 layers, {way}, bfloat16": way for way in WAYS}
     if HALF in dtypes(device):
         nets |= {name: InHalf(ours(way, d, m), device) for name, way in half.items()}
@@ -133,28 +130,23 @@ def speed(nets: dict[str, nn.Module], size: Size, batches: int, device: torch.de
     return result
 
 
-def step_from_last(net: nn.Module, u: Tensor) -> None:
-    net.zero_grad()
-    (net(u, output="last")[0] if isinstance(net, UnICORNN) else net(u)[0][-1]).sum().backward()
-
-
 def step_bytes(net: nn.Module, N: int, size: Size, device: torch.device) -> int | None:
     """Most memory that torch holds at once in a training step, beyond parameters and input; None without a GPU."""
     u = torch.randn(N, size.b, size.d, device=device)
-    step_from_last(net, u)  # leaves behind what stays: workspaces of cuBLAS and cuDNN, compiled kernels
+    training_step(net, u, "last")  # leaves behind what stays: workspaces of cuBLAS and cuDNN, compiled kernels
     if device.type != "cuda":
         return None
     net.zero_grad()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    step_from_last(net, u)
+    training_step(net, u, "last")
     return torch.cuda.max_memory_allocated() - before
 
 
 def memory(size: Size, device: torch.device) -> dict[str, Any]:
     """Bytes against N, two layers, loss from the last output. Where memory runs out, a model's curve ends (None)."""
-    nets = {f"UnICORNN, {way}": ours(way, size.d, size.m) for way in WAYS} | {"LSTM": nn.LSTM(size.d, size.m, 2)}
+    nets = {f"UnICORNN, {way}": ours(way, size.d, size.m) for way in WAYS} | {"LSTM": MODELS["lstm"](size.d, size.m, 2)}
     result: dict[str, Any] = {**size._asdict(), "bytes": {}, "out_of_memory": {}}
     for name, net in nets.items():
         result["bytes"][name] = values = []
@@ -188,7 +180,7 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def figure(result: dict[str, Any], path: Path) -> None:
+def plot(result: dict[str, Any], path: Path) -> None:
     """Milliseconds as bars, and memory against N where there is any."""
     fig, (bars, curves) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     times = result["speed"]["milliseconds"]
@@ -210,21 +202,19 @@ def figure(result: dict[str, Any], path: Path) -> None:
 
 
 def about(toy: bool, batches: int, device: torch.device) -> dict[str, Any]:
-    import triton  # only now, for it has to see main's TRITON_INTERPRET
-
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__}
-    machine = f"{platform.machine()}, Triton's interpreter"
+    """How it was measured, on what."""
+    card = None
     if device.type == "cuda":
-        card = torch.cuda.get_device_properties(device)
-        machine = f"{card.name}, {card.multi_processor_count} multiprocessors, {card.total_memory / 2**30:.0f} GiB"
-        versions |= {"cuda": torch.version.cuda, "hip": torch.version.hip, "cudnn": torch.backends.cudnn.version()}
+        found = torch.cuda.get_device_properties(device)
+        card = f"{found.name}, {found.multi_processor_count} multiprocessors, {found.total_memory / 2**30:.0f} GiB"
     return {
         "command": f"python -m benchmarks.gpu{' --toy' if toy else ''} --batches {batches}",
         "seed": 0,
         "protocol": f"mean of {batches} batches, models in turn, after some to warm up; float32 without TF32, or "
         "bfloat16 where named (on a GPU by autocast); input without gradient, mean of all outputs; the width is ours",
-        "versions": {**versions, "unicornn": unicornn.__version__},
-        "machine": machine,
+        **environment(),
+        "card": card or "Triton's interpreter",
+        "gpu_versions": {"cuda": torch.version.cuda, "hip": torch.version.hip, "cudnn": torch.backends.cudnn.version()},
     }
 
 
@@ -235,7 +225,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="directory for the JSON and the plot (results/ and docs/figures/)")
     options = parser.parse_args()
     if options.toy and not options.out:
-        parser.error("--toy needs --out DIR: toy figures do not belong in results/")
+        parser.error("--toy needs --out DIR: toy numbers do not belong in results/")
     if not options.toy and not torch.cuda.is_available():
         sys.exit("There is no GPU that torch can use. --toy --out DIR runs this on a toy size by Triton's interpreter.")
     os.environ["TRITON_INTERPRET"] = "1" if options.toy else "0"  # read when triton is imported: at the first call
@@ -243,7 +233,7 @@ def main() -> None:
     torch.manual_seed(0)
     device, sizes = (torch.device("cpu"), TOY) if options.toy else (torch.device("cuda"), FULL)
     batches, start = options.batches or (2 if options.toy else 100), time.perf_counter()
-    result: dict[str, Any] = {"about": about(options.toy, batches, device)}
+    result = about(options.toy, batches, device)
     print("exactness …", file=sys.stderr)
     result["checks"] = {str(t).removeprefix("torch."): is_exact(t, sizes[0], device) for t in dtypes(device)}
     print("forward and backward …", file=sys.stderr)
@@ -251,13 +241,12 @@ def main() -> None:
     result["speed"] = {**sizes[0]._asdict(), "milliseconds": speed(nets, sizes[0], batches, device)}
     print("memory against N …", file=sys.stderr)
     result["memory"] = memory(sizes[1], device)
-    result["about"]["seconds"] = round(time.perf_counter() - start)
+    result["seconds"] = round(time.perf_counter() - start)
     print(table(result))
     name = "gpu-toy" if options.toy else "gpu"
     path = (options.out or Path("results")) / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    figure(result, (options.out or Path("docs/figures")) / f"{name}.png")
+    write_json(path, result)
+    plot(result, (options.out or Path("docs/figures")) / f"{name}.png")
     print(f"\nwrote {path} and the plot {name}.png")
 
 

@@ -1,7 +1,9 @@
-"""The figures and numbers of docs/theory.md: the paper's propositions, measured. Some minutes.
+"""The numbers and plots of docs/theory.md: the paper's propositions, measured.
 
-python -m benchmarks.theory             # results/theory.json, docs/figures/theory/*.png, the tables of docs/theory.md
-python -m benchmarks.theory --quick --out DIR    # small sizes, to see that it runs
+    python -m benchmarks.theory                      # some minutes: results/theory.json and docs/figures/theory
+    python -m benchmarks.theory --quick --out DIR    # small sizes, to see that it runs
+
+The plots are drawn while it measures, as they show whole runs; ``make docs`` then writes the tables of the page.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import platform
 import sys
 import time
 import warnings
@@ -26,9 +27,9 @@ from torch import Tensor, nn
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-import unicornn
-from benchmarks.pages import fill
 from unicornn import UnICORNN, theory
+from unicornn.lab._environment import environment
+from unicornn.lab._run_folder import write_json
 from unicornn.theory import figures
 
 STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))
@@ -165,7 +166,7 @@ def driven() -> dict[str, nn.Module]:
 
 
 def measure(folder: Path, quick: bool) -> dict[str, Any]:
-    """All of it; figures go to the folder."""
+    """All of it; the plots go to the folder."""
     result: dict[str, Any] = {}
 
     def say(what: str) -> None:
@@ -240,79 +241,25 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     return result
 
 
-def tables(result: dict[str, Any]) -> dict[str, list[str]]:
-    e, s, r, t = (result[k] for k in ("energy", "slack", "reconstruction", "trained"))
-    orders_table = [
-        "| L | S | paper | one way, at a given time | all ways, at a given time | all ways, over given steps | "
-        "error of the formula, over given steps |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in result["orders"]:
-        numbers = [
-            row[k]
-            for k in (
-                "one way, given time",
-                "all ways, given time",
-                "all ways, given steps",
-                "error of the formula, given steps",
-            )
-        ]
-        shown = " | ".join(f"{v:.2f}" for v in numbers)
-        orders_table.append(f"| {row['L']} | {row['S'] or '-'} | {row['paper']} | {shown} |")
-    return {
-        "energy": [
-            f"Over {e['steps']:,} steps with constant input, H moves by {e['spread, first 10,000 steps']:.2%} of its "
-            f"first value in the first 10,000 steps, and by {e['spread, last 10,000 steps']:.2%} in the last 10,000. "
-            f"Explicit Euler ends at {e['growth by explicit Euler']:.1e} times its first value."
-        ],
-        "volume": [f"Largest deviation of a determinant from 1, three layers: {result['determinant']:.0e}."],
-        "slack": ["| bound / what it bounds | least | median |", "|---|---|---|"]
-        + [f"| {k} | {v['least']:.3g} | {v['median']:.3g} |" for k, v in s.items()],
-        "orders": orders_table,
-        "profile": ["| module | gradient at the first 100 steps, relative to the last 100 |", "|---|---|"]
-        + [f"| {k} | {v:.1e} |" for k, v in result["profile"].items()],
-        "lyapunov": ["| module | largest Lyapunov exponent, per step |", "|---|---|"]
-        + [f"| {k} | {v:+.4f} |" for k, v in result["lyapunov"].items()],
-        "reconstruction": [
-            "| N | largest state | error of the recovered start, float32 | exact | worst relative error of gradients |",
-            "|---|---|---|---|---|",
-        ]
-        + [
-            f"| {N} | {v['size']:.1f} | {v['plain']:.1e} | {v['exact']:.0f} | {v['gradient']:.1e} |"
-            for N, v in r.items()
-        ],
-        "trained": [
-            f"Accuracy on the last 20 batches: {t['accuracy on the last 20 batches']:.0%}. Time steps from "
-            f"{t['time steps, from and to'][0]:.3f} to {t['time steps, from and to'][1]:.3f}; ‖w‖∞ of the layers: "
-            + ", ".join(f"{v:.2f}" for v in t["weight norms"])
-            + "."
-        ],
-    }
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; needs --out")
-    parser.add_argument("--out", type=Path, help="directory for everything (results/, docs/)")
+    parser.add_argument("--out", type=Path, help="one folder for theory.json and the plots")
     options = parser.parse_args()
     if options.quick and not options.out:
         parser.error("--quick needs --out DIR")
     begin = time.perf_counter()
     folder = options.out or Path("docs/figures/theory")
     folder.mkdir(parents=True, exist_ok=True)
-    result = measure(folder, options.quick)
-    result["about"] = {
+    result = {
         "command": "python -m benchmarks.theory" + (" --quick" if options.quick else ""),
         "seed": "0, 1, 2, 5 where drawn",
         "protocol": "float64 but for profile, Lyapunov exponents' inputs, reconstruction and training",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "unicornn": unicornn.__version__},
+        **environment(),
+        **measure(folder, options.quick),
         "seconds": round(time.perf_counter() - begin),
     }
-    path = (options.out or Path("results")) / "theory.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    page = Path("docs/theory.md")
-    text = fill(page.read_text(), tables(result))
-    (options.out / "theory.md" if options.out else page).write_text(text)
+    write_json((options.out or Path("results")) / "theory.json", result)
     print(json.dumps(result, indent=1))
 
 

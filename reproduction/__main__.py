@@ -2,7 +2,7 @@
 
     python -m reproduction GROUP [--data DIR] [--workers 2] [--only NAME ...]
 
-The figures go to results/reproduction/GROUP.json; the runs themselves to runs/reproduction/GROUP.
+The numbers go to results/reproduction/GROUP.json; the runs themselves to runs/reproduction/GROUP.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.record import recorded
 from reproduction.plans import GROUPS, Planned, planned
+from reproduction.record import recorded
 from unicornn.lab._run_folder import Run, write_json
 from unicornn.lab.report import find_runs
 from unicornn.lab.training import load_network

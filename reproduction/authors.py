@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from reproduction.results import AUTHORS
+from reproduction.record import RESULTS
 from unicornn.lab._run_folder import write_json
 
 FILES = {"rr": "bidmc_rr", "hr": "bidmc_hr", "cifar10": "noise_cifar10", "psmnist": "psmnist_256", "imdb": "imdb"}
@@ -32,7 +32,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     curves = {name: curve(folder / f"{file}.csv") for name, file in FILES.items()}
-    write_json(AUTHORS, {"source": "github.com/tk-rusch/unicornn, logs of single runs", "curves": curves})
+    write_json(
+        RESULTS / "authors.json", {"source": "github.com/tk-rusch/unicornn, logs of single runs", "curves": curves}
+    )
 
 
 if __name__ == "__main__":

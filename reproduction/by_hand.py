@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from reproduction.results import FOLDER
+from reproduction.record import RESULTS
 from unicornn.lab import tasks
 from unicornn.lab._environment import environment
 from unicornn.lab._run_folder import write_json
@@ -54,7 +54,7 @@ def main() -> None:
         "right": [right for right, _ in folds],
         "of": [n for _, n in folds],
     }
-    write_json(FOLDER / "by_hand.json", result)
+    write_json(RESULTS / "by_hand.json", result)
     print(sum(result["right"]), "of", sum(result["of"]))
 
 

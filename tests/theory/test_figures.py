@@ -1,15 +1,10 @@
-"""Every figure is drawn; the script behind docs/theory.md runs, and the page is what it made."""
-
-import json
+"""Every figure is drawn."""
 
 import matplotlib as mpl
 import pytest
 import torch
 from torch import nn
 
-from benchmarks.pages import fill
-from benchmarks.theory import tables
-from tests.test_benchmarks import ROOT, run
 from unicornn import UnICORNN, theory
 
 mpl.use("Agg")
@@ -55,18 +50,3 @@ def test_figure(name, tmp_path):
         assert axis.get_xlabel()
         assert axis.get_ylabel()
         assert len(axis.lines) >= 1
-
-
-def test_the_script_runs(tmp_path):
-    run("benchmarks.theory", "--quick", "--out", tmp_path)
-    result = json.loads((tmp_path / "theory.json").read_text())
-    assert {"command", "seed", "protocol", "versions", "seconds"} <= set(result["about"])
-    assert len(list(tmp_path.glob("*.png"))) == 10
-    assert "given steps" in json.dumps(result["orders"])
-
-
-def test_the_page_is_made_from_the_results():
-    page = (ROOT / "docs/theory.md").read_text()
-    assert fill(page, tables(json.loads((ROOT / "results/theory.json").read_text()))) == page
-    for figure in (ROOT / "docs/figures/theory").glob("*.png"):
-        assert f"figures/theory/{figure.name}" in page

@@ -241,10 +241,11 @@ def diagnose(run: RunFolder, data: DataFolder = None) -> None:
 
 @app.command()
 def bench(
-    models: Annotated[list[str] | None, typer.Argument(help="Baselines by name; all if none is named.")] = None,
+    models: Annotated[list[str] | None, typer.Argument(help="Baselines, NAME or NAME:LAYERS; all if none.")] = None,
     lengths: Annotated[list[int], typer.Option("--length", help="N, may be repeated.")] = [1000, 2000],  # noqa: B006
     batch_size: Annotated[int, typer.Option(help="b.")] = 128,
-    hidden_size: Annotated[int, typer.Option(help="m, and d.")] = 128,
+    input_size: Annotated[int, typer.Option(help="d.")] = 128,
+    hidden_size: Annotated[int, typer.Option(help="m.")] = 128,
     seconds: Annotated[float, typer.Option(help="At most, for one model and length.")] = 10,
     out: Annotated[Path, typer.Option(help="Folder of bench.json and the chart.")] = Path("runs/bench"),
 ) -> None:
@@ -252,7 +253,7 @@ def bench(
     from unicornn.lab.bench import bench as measure
 
     measure(
-        models, lengths=lengths, batch_size=batch_size, d=hidden_size, hidden_size=hidden_size, seconds=seconds,
+        models, lengths=lengths, batch_size=batch_size, d=input_size, hidden_size=hidden_size, seconds=seconds,
         out=out, console=console,
     )  # fmt: skip
 

@@ -18,7 +18,8 @@ PROTOCOL = (
     "Each measurement in a process of its own, flush-to-zero on, input without gradient. Time: forward and backward "
     "from the mean of all outputs, in rounds, each between two training steps of UnICORNN, store; the ratio is to "
     "these, the median over the rounds; one round if the limit leaves no time for more. Memory: the rise of the peak "
-    "resident memory in one training step from the last output, beyond parameters and input."
+    "resident memory in one training step from the last output, beyond parameters and input. Step: the next output of "
+    "a live sequence, in rounds as above. Matrix product: torch's in float32, the best over three shapes and rounds."
 )
 
 
@@ -29,7 +30,6 @@ def bench(
     batch_size: int = 128,
     d: int = 128,
     hidden_size: int = 128,
-    layers: Mapping[str, int] | None = None,
     seconds: float = SECONDS,
     out: Path | str,
     console: Console | None = None,
@@ -39,18 +39,18 @@ def bench(
     A run that was killed goes on where it was if it is started again with the same sizes.
 
     Args:
-        models: names of ``unicornn.baselines.MODELS``; all that can be run if None. UnICORNN is there always, with both
-            gradient methods.
+        models: names of ``unicornn.baselines.MODELS``, or NAME:L for L layers instead of the paper's (two for UnICORNN,
+            SRU, IndRNN, else one); all that can be run if None. UnICORNN is always there, with both gradient methods.
         lengths: N. Memory is also measured at a half and a quarter of the shortest.
         batch_size, d, hidden_size: b, d, m.
-        layers: L by name where it is not the paper's (two for UnICORNN, SRU and IndRNN, else one).
         seconds: the limit for the time of one model at one length. A model whose first step takes longer is timed once.
         out: a folder for bench.json, bench.png, bench.svg.
         console: for progress and a table; None for none.
 
     Returns:
-        What bench.json has: command, date, versions, environment, sizes, and per model layers, parameters, time by N
-        (ms, ratio to UnICORNN's, rounds), MiB by N and their growth.
+        What bench.json has: command, date, versions, environment, sizes, GFLOP/s of torch's matrix product, and of each
+        model layers, parameters, time by N (ms, ratio to UnICORNN's, rounds), MiB by N and their growth, and the time
+        of one step of a stream.
 
     Example:
         >>> from unicornn.lab.bench import bench
@@ -68,7 +68,7 @@ def bench(
     sizes = {"b": checks.whole("batch_size", batch_size, 1), "d": checks.whole("d", d, 1)}
     sizes["m"] = checks.whole("hidden_size", hidden_size, 1)
     limit = checks.positive("seconds", seconds)
-    found, folder = candidates(models, layers), Path(out)
+    found, folder = candidates(models), Path(out)
     kinds = {"time": times, "memory": sorted({max(1, times[0] // 4), max(1, times[0] // 2), *times})}
     ours = found["unicornn, store"].layers
     jobs = {
@@ -77,6 +77,9 @@ def bench(
         for name, each in found.items()
         for N in Ns
     }
+    one = sizes | {"N": 1, "b": 1}
+    jobs |= {f"{name}, step": Job("step", each, **one, ours=ours, seconds=limit) for name, each in found.items()}
+    jobs["matrix product"] = Job("product", found["unicornn, store"], **one)
     partial = folder / "bench.partial.json"
     measured = collect(jobs, partial, console)
     result = {
@@ -84,9 +87,11 @@ def bench(
         **environment(),
         "protocol": PROTOCOL,
         "sizes": sizes | {"N": times, "seconds": limit},
+        "matrix_product_GFLOPS": measured["matrix product"].get("GFLOPS"),
         "models": {
-            name: {"layers": each.layers, "options": dict(each.options)}
+            name: {"model": each.model, "layers": each.layers, "options": dict(each.options)}
             | joined(*({str(N): measured[f"{name}, {kind}, N={N}"] for N in kinds[kind]} for kind in kinds))
+            | {"step": {k: v for k, v in measured[f"{name}, step"].items() if k not in ("parameters", "failed")}}
             for name, each in found.items()
         },
     }

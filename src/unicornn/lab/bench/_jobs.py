@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from unicornn import _checks as checks
+from unicornn.errors import BadValue
 
 LAYERS = {"unicornn": 2, "sru": 2, "indrnn": 2}
 """L of the paper's fig:speed; 1 for all others."""
@@ -43,38 +44,43 @@ class Candidate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def candidates(models: Iterable[str] | None = None, layers: Mapping[str, int] | None = None) -> dict[str, Candidate]:
-    """UnICORNN with both gradient methods, then the baselines, as the paper's fig:speed has them.
+def candidates(models: Iterable[str] | None = None) -> dict[str, Candidate]:
+    """UnICORNN with both gradient methods, then the baselines, with the number of layers of the paper's fig:speed.
 
     Args:
-        models: names of ``unicornn.baselines.MODELS``; if None, all whose libraries are installed.
-        layers: L by name, "unicornn" too, where it is not the paper's.
+        models: names of ``unicornn.baselines.MODELS``, or NAME:L for L layers; if None, all whose libraries are
+            installed. "unicornn:L" sets the number of layers of UnICORNN, which is there always.
 
     Example:
         >>> from unicornn.lab.bench import candidates
-        >>> {name: each.layers for name, each in candidates(["lstm", "sru"]).items()}
-        {'unicornn, store': 2, 'unicornn, invert': 2, 'lstm': 1, 'sru': 2}
+        >>> {name: each.layers for name, each in candidates(["lstm", "lstm:2", "sru"]).items()}
+        {'unicornn, store': 2, 'unicornn, invert': 2, 'lstm': 1, 'lstm:2': 2, 'sru': 2}
     """
     from unicornn.baselines import MODELS
 
     if models is None:
-        names = [name for name in MODELS if name not in NEEDS or importlib.util.find_spec(NEEDS[name]) is not None]
-    else:
-        names = [checks.choice("models", name, MODELS) for name in models]
-    for name in layers or {}:
-        checks.choice("layers", name, ("unicornn", *MODELS))
-    L = dict.fromkeys(MODELS, 1) | LAYERS | dict(layers or {})
-    for name, number in L.items():
-        checks.whole(f"layers[{name!r}]", number, 1)
-    ours = {f"unicornn, {way}": Candidate("unicornn", L["unicornn"], {"backward": way}) for way in ("store", "invert")}
-    return ours | {name: Candidate(name, L[name], OPTIONS.get(name, {})) for name in names}
+        models = [name for name in MODELS if name not in NEEDS or importlib.util.find_spec(NEEDS[name]) is not None]
+    found, ours = {}, LAYERS["unicornn"]
+    for each in models:
+        name, _, number = each.partition(":")
+        checks.choice("models", name, ("unicornn", *MODELS))
+        if number and not (number.isdecimal() and int(number) > 0):
+            raise BadValue(f"models: expected NAME or NAME:L with L layers, got {each!r}")
+        L = int(number) if number else LAYERS.get(name, 1)
+        if name == "unicornn":
+            ours = L
+        else:
+            found[each] = Candidate(name, L, OPTIONS.get(name, {}))
+    return {f"unicornn, {way}": Candidate("unicornn", ours, {"backward": way}) for way in ("store", "invert")} | found
 
 
 @dataclass(frozen=True)
 class Job:
-    """One measurement, "time" or "memory", of a candidate.
+    """One measurement of a candidate.
 
     Attributes:
+        kind: "time" or "memory" of a training step, "step" for the time of one step of a stream, "product" for the
+            GFLOP/s of torch's matrix product, whatever the candidate.
         N, b, d, m: the sizes.
         ours: L of the UnICORNN that the candidate takes turns with.
         seconds: the limit of a time measurement.

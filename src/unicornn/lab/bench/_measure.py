@@ -10,13 +10,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unicornn import models
+from unicornn import UnICORNN, models
 from unicornn.lab.bench._jobs import Candidate, Job
 
 ROUNDS = 9
@@ -25,7 +26,7 @@ WARM_UP = 20  # time steps: enough to compile all kernels
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """What the job asks for, times or MiB, and the number of the candidate's free parameters.
+    """What the job asks for, and the number of the candidate's free parameters.
 
     Example:
         >>> from unicornn.lab.bench import Candidate, Job
@@ -34,14 +35,19 @@ def measure(job: Job) -> dict[str, Any]:
         (['ms', 'ours_ms', 'parameters', 'ratio', 'rounds'], 144)
     """
     torch.manual_seed(0)
+    if job.kind == "product":
+        return {"GFLOPS": product_rate()}
     net, u = build(job.candidate, job.d, job.m), torch.randn(job.N, job.b, job.d)
-    training_step(net, u[:WARM_UP])
-    if job.kind == "memory":
-        result: dict[str, Any] = {"MiB": risen(lambda: training_step(net, u, "last"))}
+    store = build(Candidate("unicornn", job.ours, {"backward": "store"}), job.d, job.m)
+    if job.kind == "step":
+        result: dict[str, Any] = ratio(rounds(stream_step(store, u), stream_step(net, u), job.seconds))
+    elif job.kind == "time":
+        for each in (store, net):
+            training_step(each, u[:WARM_UP])
+        result = ratio(rounds(partial(training_step, store, u), partial(training_step, net, u), job.seconds))
     else:
-        store = build(Candidate("unicornn", job.ours, {"backward": "store"}), job.d, job.m)
-        training_step(store, u)
-        result = ratio(rounds(lambda: training_step(store, u), lambda: training_step(net, u), job.seconds))
+        training_step(net, u[:WARM_UP])
+        result = {"MiB": risen(lambda: training_step(net, u, "last"))}
     return result | {"parameters": models.free_parameters(net)}
 
 
@@ -53,6 +59,25 @@ def training_step(net: nn.Module, u: Tensor, output: str = "all") -> None:
     """Forward and backward from the mean of all outputs, or of the last one."""
     net.zero_grad()
     net(u, output=output)[0].mean().backward()
+
+
+def stream_step(net: nn.Module, u: Tensor) -> Callable[[], Any]:
+    """A call for the next output of live sequences, whose next input is u (1, b, d); by ``step`` where there is one."""
+    with torch.no_grad():
+        _, state = net.eval()(u)
+    call = (lambda: net.step(u[0], state)) if isinstance(net, UnICORNN) else (lambda: net(u, state))
+    return torch.no_grad()(call)
+
+
+def product_rate() -> float:
+    """GFLOP/s of torch's matrix product in float32, the best over shapes."""
+    rates = []
+    for rows, inner, columns in ((2048, 2048, 2048), (4096, 128, 128), (8192, 256, 256)):
+        a, b, out = torch.randn(rows, inner), torch.randn(inner, columns), torch.empty(rows, columns)
+        torch.mm(a, b, out=out)
+        best = min(seconds(lambda a=a, b=b, out=out: torch.mm(a, b, out=out)) for _ in range(ROUNDS))  # type: ignore[misc]
+        rates.append(2e-9 * rows * inner * columns / best)
+    return max(rates)
 
 
 def seconds(f: Callable[[], Any]) -> float:

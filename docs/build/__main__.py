@@ -1,0 +1,33 @@
+"""Writes the generated parts of all pages, and draws their plots: python -m docs.build, or make docs."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from docs.build import baselines, readme, speed, theory, training
+from docs.build.pages import ROOT, fill
+from docs.build.reproduction import page as reproduction
+from unicornn.lab._run_folder import written_whole
+
+PAGES = (readme, training, baselines, speed, theory, reproduction)
+FIGURES = ROOT / "docs" / "figures"
+
+
+def written(module: ModuleType) -> str:
+    """A page's text, its blocks filled anew."""
+    return fill((ROOT / module.PAGE).read_text(encoding="utf-8"), module.blocks())
+
+
+def main() -> None:
+    for module in PAGES:
+        for name, plot in module.plots().items():
+            with written_whole(FIGURES / f"{name}.png") as file:
+                plot.savefig(file, format="png", dpi=120, metadata={"Software": None})
+        text = written(module)
+        if text != (ROOT / module.PAGE).read_text(encoding="utf-8"):
+            (ROOT / module.PAGE).write_text(text, encoding="utf-8")
+            print("wrote", module.PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""The tables of docs/reproduction.md, from what the runs gave."""
+
+from __future__ import annotations
+
+import json
+import re
+from statistics import fmean
+from typing import Any
+
+from docs.build.pages import table
+from docs.build.reproduction import results
+from docs.build.reproduction.plots import DEPTHS
+from docs.build.reproduction.results import (
+    Record,
+    authors,
+    epochs,
+    group,
+    metric,
+    settings,
+    test_words,
+    tested,
+    time_taken,
+    together,
+)
+from unicornn.lab import tasks
+from unicornn.lab._text import NONE
+
+SHOWN = {
+    "rr": "respiratory rate", "hr": "heart rate", "cifar10": "noise-padded CIFAR-10", "psmnist": "psMNIST",
+    "imdb": "IMDB",
+}  # fmt: skip
+AIMS = {"psmnist": "≥ 97 %", "cifar10": "≥ 55 %", "rr": "≤ 1.2", "hr": "≤ 1.6"}
+
+
+def kind(run: Record) -> str:
+    """The name of a run without its last part, which tells seeds or folds apart."""
+    return str(run["name"].rpartition("-")[0])
+
+
+def subject(run: Record) -> str:
+    """The name of a recipe without what tells it from others for the same task: inputs per step, a shorter time."""
+    return re.sub(r"-(\d+|short)$", "", run["name"])
+
+
+def best(runs: list[Record]) -> str:
+    return metric(runs[0]).text(tested(runs).best)
+
+
+def paper(task: str, model: str, **options: Any) -> str:
+    """The published figures of a model."""
+    found = [
+        tasks.find(task).metric.text(quoted.value, quoted.deviation)
+        for quoted in tasks.find(task).paper
+        if quoted.model.lower().startswith(model) and all(options.get(k) == v for k, v in quoted.only.items())
+    ]
+    return ", ".join(dict.fromkeys(found)) or NONE
+
+
+def lorenz() -> list[str]:
+    rows = [
+        [
+            F, model, runs[0]["parameters"], test_words(runs), best(runs), paper("lorenz96", model, F=F), len(runs),
+            epochs(runs), time_taken(runs),
+        ]
+        for (F, model), runs in together(group("lorenz"), lambda run: (settings(run)["F"], run["model"])).items()
+    ]  # fmt: skip
+    head = ["F", "model", "parameters", "test NRMSE", "best", "paper", "seeds", "epochs", "time of a run"]
+    return table(head, sorted(rows, key=lambda row: (row[0], row[1] != "unicornn", row[1])))
+
+
+def trials() -> list[str]:
+    """Lorenz 96 with other settings, by F, model and validation figure."""
+
+    def row(run: Record) -> list[Any]:
+        own = settings(run)
+        dt = own["dt"]
+        constants = f"α = {own['alpha']:g}" if "alpha" in own else f"γ = {own['gamma']:g}, ε = {own['epsilon']:g}"
+        return [
+            own["F"], run["model"], ", ".join(map(str, dt)) if isinstance(dt, list) else dt, constants, own["lr"],
+            own["batch_size"], own["inputs"], run["result"]["epochs"], metric(run).text(run["result"]["valid"]),
+        ]  # fmt: skip
+
+    runs = sorted(group("trials"), key=lambda run: (settings(run)["F"], run["model"], run["result"]["valid"]))
+    head = ["F", "model", "Δt", "constants", "learning rate", "batch", "sees", "epochs", "validation NRMSE"]
+    return table(head, map(row, runs))
+
+
+def imdb() -> list[str]:
+    rows = [
+        [name, test_words(runs), best(runs), len(runs), epochs(runs), time_taken(runs)]
+        for name, runs in together(group("imdb"), kind).items()
+    ]
+    rows.append(["paper, tab:imdb and tab:distr_results", paper("imdb", "unicornn"), NONE, 10, 50, NONE])
+    return table(["recipe", "test accuracy", "best", "seeds", "epochs", "time of a run"], rows)
+
+
+def right_of(runs: list[Record]) -> tuple[int, int]:
+    """Test recordings that were classified rightly, and all of them, over the folds."""
+    numbers = [run["test_sequences"] for run in runs]
+    return sum(round(run["result"]["test"] * n) for run, n in zip(runs, numbers, strict=True)), sum(numbers)
+
+
+def worms() -> list[str]:
+    rows = []
+    for name, runs in together(group("worms"), kind).items():
+        right, of = right_of(runs)
+        seconds = f"{fmean(run['result']['seconds'] / run['result']['epochs'] for run in runs):.1f} s"
+        share = f"{100 * right / of:.0f} %"
+        rows.append([name, runs[0]["parameters"], f"{right} of {of}", share, len(runs), epochs(runs), seconds])
+    if (path := results.RUNS / "by_hand.json").exists():
+        hand = json.loads(path.read_text())
+        right, of = sum(hand["right"]), sum(hand["of"])
+        share = f"{100 * right / of:.0f} %"
+        rows.append(["six deviations, logistic regression", 35, f"{right} of {of}", share, len(hand["of"]), NONE, NONE])
+    return table(["model", "parameters", "right", "accuracy", "folds", "epochs", "time of an epoch"], rows)
+
+
+def subsampling() -> list[str]:
+    rows = []
+    for (how, entries), runs in together(
+        group("subsampling"), lambda run: (settings(run)["subsample"], settings(run)["entries"])
+    ).items():
+        right, of = right_of(runs)
+        rows.append([how, entries, f"{right} of {of}", f"{100 * right / of:.0f} %", len(runs), epochs(runs)])
+    head = ["which entries", "how many", "right", "accuracy", "folds", "epochs"]
+    return table(head, sorted(rows, key=lambda row: (row[0], row[1])))
+
+
+def curves() -> list[str]:
+    rows = []
+    for run in group("curves"):
+        theirs = authors(run["name"])
+        for epoch, valid in zip(run["curve"]["epoch"], run["curve"]["valid"], strict=True):
+            at = None if theirs is None else theirs.loc[theirs["epoch"] == epoch, "valid"]
+            beside = metric(run).text(float(at.iloc[0])) if at is not None and len(at) else NONE
+            rows.append([SHOWN[run["name"]], int(epoch), metric(run).text(valid), beside])
+    return table(["task", "epoch", "ours (validation)", "authors' (validation)"], rows)
+
+
+def _when(run: Record) -> str:
+    """After how many epochs the authors' run had the validation figure of this one."""
+    theirs = authors(subject(run))
+    if theirs is None:
+        return NONE
+    ours = run["result"]["valid"]
+    there = theirs["valid"] >= ours if run["more_is_better"] else theirs["valid"] <= ours
+    return str(int(theirs.loc[there.idxmax(), "epoch"])) if there.any() else f"not in {int(theirs['epoch'].max())}"
+
+
+def recipes() -> list[str]:
+    rows = [
+        [
+            run["name"], test_words([run]), metric(run).text(run["result"]["valid"]),
+            AIMS.get(subject(run), NONE), paper(run["task"], "unicornn") if subject(run) in AIMS else NONE,
+            run["result"]["epochs"], _when(run), time_taken([run]), run["environment"]["threads"],
+        ]
+        for run in group("recipes")
+    ]  # fmt: skip
+    head = [
+        "run",
+        "test",
+        "validation",
+        "aim",
+        "paper",
+        "epochs",
+        "authors' epochs to this validation",
+        "time",
+        "cores",
+    ]
+    return table(head, rows)
+
+
+def ablations() -> list[str]:
+    runs, rows = together(group("ablations"), lambda run: run["name"].split("-")[0]), []
+    for name, label in (("dt", "Δt"), ("alpha", "α")):
+        for value, each in sorted(together(runs.get(name, []), lambda run, n=name: settings(run)[n]).items()):  # type: ignore[misc]
+            rows.append([f"{label} = {value:g}", test_words(each), len(each), epochs(each)])
+    for name, label in DEPTHS.items():
+        for L, each in sorted(together(runs.get(name, []), lambda run: settings(run)["num_layers"]).items()):
+            rows.append([f"{label}, L = {L}", test_words(each), len(each), epochs(each)])
+    return table(["changed", "test accuracy", "seeds", "epochs"], rows)
+
+
+def retraining() -> list[str]:
+    """tab:distr_results: mean and deviation of re-trainings."""
+    groups = {
+        "IMDB": together(group("imdb"), kind),
+        "Lorenz 96": {
+            f"F = {F}": runs
+            for F, runs in together(
+                [run for run in group("lorenz") if run["model"] == "unicornn"], lambda run: settings(run)["F"]
+            ).items()
+        },
+        "CIFAR-10, smaller": together(
+            [run for run in group("ablations") if run["name"].startswith("stacked-3")], lambda _: "L = 3"
+        ),
+    }
+    rows = [
+        [task, name, test_words(runs), best(runs), len(runs)]
+        for task, each in groups.items()
+        for name, runs in each.items()
+        if len(runs) > 1
+    ]
+    return table(["task", "which", "mean ± deviation", "best", "re-trainings"], rows)
+
+
+def commands(name: str) -> list[str]:
+    """What was run, one line for the runs that differ in nothing but seed and fold."""
+    found: dict[str, None] = {}
+    for run in group(name):
+        words, kept = run["command"].split(), []
+        for i, word in enumerate(words):
+            pair = " ".join(words[i : i + 2])
+            if not (
+                pair.startswith(("--seed ", "--set fold=")) or words[i - 1] == "--seed" or word.startswith("fold=")
+            ):
+                kept.append(word)
+        found[" ".join(kept)] = None
+    return ["```sh", *found, "```"]

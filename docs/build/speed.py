@@ -1,0 +1,83 @@
+"""The tables and the plot of docs/speed.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from docs.build.baselines import about, size_words
+from docs.build.pages import measured, table
+
+PAGE = "docs/speed.md"
+ROWS = {
+    "unicornn, store": "UnICORNN, `store`", "unicornn, invert": "UnICORNN, `invert`", "lstm": "LSTM", "lstm:2": "LSTM",
+    "gru:2": "GRU",
+}  # fmt: skip
+COLOURS = {"unicornn, invert": "tab:blue", "unicornn, store": "tab:cyan", "lstm:2": "tab:orange"}
+
+
+def product_work(N: int, b: int, d: int, m: int) -> float:
+    """Operations of the matrix products that a training step of two layers needs, the input being without gradient."""
+    forward, weights, below = d * m + m * m, d * m + m * m, m * m
+    return 2.0 * N * b * (forward + weights + below)
+
+
+def speed_table(result: Mapping[str, Any]) -> list[str]:
+    """A training step of UnICORNN beside torch's own layers, at the shortest length."""
+    sizes, rows = result["sizes"], []
+    N, peak = sizes["N"][0], result["matrix_product_GFLOPS"]
+    invert = result["models"]["unicornn, invert"]["time"][str(N)]["ratio"]
+    for name, words in ROWS.items():
+        if (own := result["models"].get(name)) is None or str(N) not in own["time"]:
+            continue
+        time = own["time"][str(N)]
+        share = ""
+        if own["model"] == "unicornn" and own["layers"] == 2 and peak:
+            work = product_work(N, sizes["b"], sizes["d"], sizes["m"])
+            share = f"{1e-6 * work / time['ms'] / peak:.0%}"
+        ratio = time["ratio"]
+        rows.append([words, own["layers"], f"{time['ms']:.0f}", f"{ratio:.1f}", f"{ratio / invert:.1f}", share])
+    head = ["model", "L", "ms", "× our time, `store`", "× our time, `invert`", "share of the matrix product's peak"]
+    peak_words = f"; matrix product: {peak:.0f} GFLOP/s" if peak else ""
+    return [f"**{size_words(result, N)}**{peak_words}", "", *table(head, rows)]
+
+
+def stream_words(result: Mapping[str, Any]) -> str:
+    theirs = result["models"]["lstm:2"]["step"]
+    return (
+        f"`step()` with b=1, d=m={result['sizes']['m']} and two layers takes {1e3 * theirs['ours_ms']:.0f} µs; an LSTM "
+        f"of two layers, called with one step, takes {1e3 * theirs['ms']:.0f} µs, {theirs['ratio']:.1f} times as long."
+    )
+
+
+def curves(result: Mapping[str, Any]) -> Figure:
+    """Time and memory of a training step against N, side by side."""
+    figure = Figure(figsize=(9, 3.6), layout="constrained", facecolor="white")
+    time, memory = figure.subplots(1, 2)
+    for name, own in result["models"].items():
+        label = f"{name.partition(':')[0]}, L={own['layers']}"
+        for axis, points in ((time, {N: t["ms"] / 1e3 for N, t in own["time"].items()}), (memory, own["memory"])):
+            axis.loglog([*map(int, points)], [*points.values()], "o-", color=COLOURS.get(name), label=label)
+    for axis, unit, title in (
+        (time, "seconds", "time of a training step"),
+        (memory, "MiB", "memory beyond input and parameters"),
+    ):
+        axis.set(xlabel="N (time steps)", ylabel=unit, title=title)
+        axis.grid(alpha=0.3, which="both")
+    time.legend()
+    return figure
+
+
+def blocks() -> dict[str, list[str]]:
+    speed, worms, lengths = (measured(f"bench/{name}") for name in ("speed", "worms", "lengths"))
+    return {
+        "speed": [*speed_table(speed), "", *speed_table(worms)],
+        "stream": [stream_words(speed)],
+        "about": about(speed, worms, lengths),
+    }
+
+
+def plots() -> dict[str, Figure]:
+    return {"lengths": curves(measured("bench/lengths"))}

@@ -1,0 +1,116 @@
+"""The plan of the reproduction can be carried out: every run's settings are right, and the driver goes on."""
+
+import json
+import re
+import sys
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from docs.build.pages import ROOT, fill
+from docs.build.reproduction import page, plots, results, tables
+from reproduction import __main__ as driver
+from reproduction import authors, plans, record
+from tests.lab.training import small
+from unicornn.lab import cli, tasks
+from unicornn.lab.training import resolve, train
+
+
+@pytest.mark.parametrize("group", sorted(plans.GROUPS))
+def test_every_planned_run_is_understood(group, monkeypatch, tmp_path):
+    asked = []
+
+    def train(config, folder, **_):
+        asked.append(config)
+        return driver.Run(folder)
+
+    monkeypatch.setattr("unicornn.lab.training.train", train)
+    names = [plan.name for plan in plans.planned(group)]
+    assert len(set(names)) == len(names)
+    for plan in plans.planned(group):
+        outcome = CliRunner().invoke(cli.app, ["train", *plan.arguments, "--out", str(tmp_path / plan.name)])
+        assert outcome.exit_code == 0, outcome.exception
+    torch.set_flush_denormal(False)  # the command had set it
+    assert len(asked) == len(names)
+
+
+def test_the_driver_trains_keeps_and_goes_on(tmp_path, monkeypatch, capsys):
+    arguments = (small.__file__, "--epochs", "1")
+    monkeypatch.setitem(driver.GROUPS, "small", lambda: iter([plans.Planned("one", arguments)]))
+    monkeypatch.setattr(driver, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["reproduction", "small", "--workers", "1"])
+    driver.main()
+    driver.main()
+    assert capsys.readouterr().out.splitlines() == ["one: done", "one: done before"]
+    (kept,) = json.loads((tmp_path / "results/reproduction/small.json").read_text())
+    assert kept["command"].startswith("unicornn train")
+    assert kept["result"]["epochs"] == 1
+
+
+def test_every_group_has_a_table_and_every_figure_a_place(tmp_path, monkeypatch):
+    """From made-up runs of every group: all is drawn, and nothing of the page stays empty."""
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    curve = {"epoch": [1, 2], "valid": [0.5, 0.6], "train_loss": [2.0, 1.0], "seconds": [1.0, 2.0]}
+    norms = {f"w_norm_{l}": [1.0, 1.5] for l in (1, 2, 3)}
+    theirs = {"source": "", "curves": {name: {"epoch": [1, 2], "valid": [0.4, 0.7]} for name in tables.SHOWN}}
+    (tmp_path / "authors.json").write_text(json.dumps(theirs))
+    for group in plans.GROUPS:
+        runs = []
+        for plan in plans.planned(group):
+            task, values = tasks.find(plan.arguments[0]), plan.arguments
+            given = dict(zip(values[1::2], values[2::2], strict=True))
+            changes = [
+                value.partition("=")[::2]
+                for name, value in zip(values[1::2], values[2::2], strict=True)
+                if name == "--set"
+            ]
+            config = resolve(task, model=given.get("--model", "unicornn"), settings=dict(changes)).as_dict()
+            runs.append(config | {
+                "name": plan.name, "metric": task.metric.name, "more_is_better": task.metric.more_is_better,
+                "parameters": 10,
+                "command": "unicornn train " + " ".join(values), "environment": {"threads": 1}, "test_sequences": 9,
+                "time_steps": [[0.1, 0.2]], "curve": curve | norms,
+                "result": {"test": 5 / 9, "valid": 0.6, "seconds": 90.0, "epochs": 2},
+            })  # fmt: skip
+        (tmp_path / f"{group}.json").write_text(json.dumps(runs))
+    drawn = plots.plots()
+    assert {name.partition("-")[0] for name in drawn} >= {
+        "curve",
+        "recipe",
+        "imdb",
+        "ablation",
+        "subsampling",
+        "weight",
+    }
+    text = fill((ROOT / page.PAGE).read_text(), page.blocks())
+    for name in drawn:
+        assert text.count(f"reproduction/{name}.png)") == 1
+    assert "5 of 9 " not in text
+    assert "25 of 45 | 56 %" in text  # five folds
+    assert "--seed" not in text
+    empty = re.findall(r"<!-- ([\w-]+) -->\n<!-- /", text)
+    assert not empty
+
+
+def test_the_authors_curves_are_kept(tmp_path, monkeypatch):
+    for name, file in authors.FILES.items():
+        column = "valid_rmse" if name in ("rr", "hr") else "valid_accuracy_percent"
+        (tmp_path / f"{file}.csv").write_text(f"epoch,{column}\n1,50\n2,75\n")
+    monkeypatch.setattr(authors, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["authors", str(tmp_path)])
+    authors.main()
+    assert results.authors("hr")["valid"].tolist() == [50, 75]
+    assert results.authors("imdb")["valid"].tolist() == [0.5, 0.75]
+
+
+def test_a_record_has_all_that_a_reader_needs(tmp_path, monkeypatch):
+    config = resolve(small.TASK, name=small.__file__, settings={"epochs": 2})
+    run = train(config, tmp_path / "runs" / "one")
+    monkeypatch.setattr(sys, "argv", ["record", str(tmp_path / "runs"), "--out", str(tmp_path / "a.json")])
+    record.main()
+    (kept,) = json.loads((tmp_path / "a.json").read_text())
+    assert {"command", "seed", "protocol", "training", "model_options", "environment", "result"} <= set(kept)
+    assert kept["result"] == run.result
+    assert kept["curve"]["epoch"] == [1, 2]
