@@ -59,12 +59,15 @@ def curves(result: Mapping[str, Any]) -> Figure:
     for name, own in result["models"].items():
         label = f"{name.partition(':')[0]}, L={own['layers']}"
         for axis, points in ((time, {N: t["ms"] / 1e3 for N, t in own["time"].items()}), (memory, own["memory"])):
-            axis.loglog([*map(int, points)], [*points.values()], "o-", color=COLOURS.get(name), label=label)
+            seen = {int(N): value for N, value in points.items() if value > 0}  # a toy's memory may not be seen to rise
+            axis.plot(seen.keys(), seen.values(), "o-", color=COLOURS.get(name), label=label)
     for axis, unit, title in (
         (time, "seconds", "time of a training step"),
         (memory, "MiB", "memory beyond input and parameters"),
     ):
-        axis.set(xlabel="N (time steps)", ylabel=unit, title=title)
+        axis.set(xlabel="N (time steps)", ylabel=unit, title=title, xscale="log")
+        if any(len(line.get_ydata()) for line in axis.lines):
+            axis.set_yscale("log")
         axis.grid(alpha=0.3, which="both")
     time.legend()
     return figure
