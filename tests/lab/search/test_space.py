@@ -3,14 +3,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import FixedTrial
 
 from tests.lab.search import helpers
 from tests.lab.search.helpers import run_search
 from tests.lab.training import small
+from unicornn.lab import tasks
 from unicornn.lab.search._plan import make_plan
-from unicornn.lab.search._space import SPACE, Choice, Range, chosen
-from unicornn.lab.training._config import parse
+from unicornn.lab.search._space import SPACE, chosen, draw
+from unicornn.lab.training._config import parse, resolve
 
 
 def plan(name=small.__file__, **changes):
@@ -20,6 +22,23 @@ def plan(name=small.__file__, **changes):
 
 def test_the_papers_five():
     assert dict(plan().axes) == {k: SPACE[k] for k in ("lr", "dropout", "batch_size", "dt", "alpha")}
+
+
+@pytest.mark.parametrize("name", tasks.names())
+def test_the_ranges_contain_what_the_tasks_have(name):
+    """tab:nets, and ours where the paper has none: whatever a task is trained with could have been found."""
+    task = tasks.find(name)
+    for variant in (None, *task.variants):
+        axes, config = plan(name, variant=variant).axes, resolve(task, variant=variant)
+        has = {"lr": config.training.lr, "batch_size": config.training.batch_size} | dict(config.model_options)
+        dt = has["dt"] if isinstance(has["dt"], tuple) else (has["dt"],)
+        has |= {"dt": dt[-1]} | ({"dt_first": dt[0]} if len(dt) > 1 else {})
+        outside = {key: has[key] for key in axes if key in has and not contains(axes[key], has[key])}
+        assert not outside, f"{variant}: {outside} is not in the ranges"
+
+
+def contains(axis, value):
+    return value in axis.choices if isinstance(axis, CategoricalDistribution) else axis.low <= value <= axis.high
 
 
 def test_one_dt_per_layer_where_the_task_has_it():
@@ -40,9 +59,9 @@ def test_a_baseline_has_what_it_has(model, more):
 
 def test_ranges_are_changed_and_fixed():
     changed = plan(space=parse(["lr=1e-4,1e-2", "batch-size=8,16,24", "alpha=0", "dropout=0.1,0.2"]))
-    assert changed.axes["lr"] == Range(1e-4, 1e-2, log=True)
-    assert changed.axes["batch_size"] == Choice((8, 16, 24))
-    assert changed.axes["dropout"] == Range(0.1, 0.2)
+    assert changed.axes["lr"] == FloatDistribution(1e-4, 1e-2, log=True)
+    assert changed.axes["batch_size"] == CategoricalDistribution((8, 16, 24))
+    assert changed.axes["dropout"] == FloatDistribution(0.1, 0.2)
     assert "alpha" not in changed.axes
     assert changed.config({"lr": 0.01}).model_options["alpha"] == 0.0
     assert plan(space={"batch_size": 32}).config({}).training.batch_size == 32
@@ -93,6 +112,6 @@ ends = st.lists(st.floats(1e-9, 1e9), min_size=2, max_size=2, unique=True).map(s
 def test_what_is_drawn_is_in_the_range_and_short(ends, share):
     axes, _ = chosen(["lr"], {"lr": ends})
     low, high = ends
-    value = axes["lr"].draw(FixedTrial({"lr": min(max(low + share * (high - low), low), high)}), "lr")
+    value = draw(FixedTrial({"lr": min(max(low + share * (high - low), low), high)}), "lr", axes["lr"])
     assert low <= value <= high
     assert value in (low, high, float(f"{value:.3g}"))

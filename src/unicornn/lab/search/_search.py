@@ -23,6 +23,7 @@ from unicornn.lab._study import Study, Trial
 from unicornn.lab.data._files import Source
 from unicornn.lab.search._plan import Plan, make_plan
 from unicornn.lab.search._progress import Shown, Watch
+from unicornn.lab.search._space import draw
 from unicornn.lab.search._storage import FINISHED, Kept
 from unicornn.lab.training._batches import mixed
 from unicornn.lab.training._train import train
@@ -148,7 +149,7 @@ def _try(
     seed = mixed(plan.seed, trial.number) % 2**32
     random = plan.sampler == "random"
     study.sampler = optuna.samplers.RandomSampler(seed) if random else optuna.samplers.TPESampler(seed=seed)
-    parameters = {name: axis.draw(trial, name) for name, axis in plan.axes.items()}
+    parameters = {name: draw(trial, name, axis) for name, axis in plan.axes.items()}
     trial.set_user_attr("parameters", parameters)
     shown.now(f"trial {trial.number}")
     try:

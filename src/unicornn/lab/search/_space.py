@@ -1,51 +1,29 @@
-"""Which hyperparameters are searched, and where. Appendix A names them, but gives no ranges: these are ours."""
+"""Which hyperparameters are searched, and where. Appendix A names them, but gives no ranges: these are ours.
+
+They contain what the paper found (tab:nets), batches of 30 sequences too.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from optuna import Trial
+from optuna.distributions import CategoricalDistribution, FloatDistribution
 
 from unicornn._checks import did_you_mean
 from unicornn.errors import BadValue
 
-
-@dataclass(frozen=True)
-class Range:
-    """Numbers from low to high, drawn uniformly, or so that their logarithm is uniform."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    def draw(self, trial: Trial, name: str) -> float:
-        """Three significant digits, as in the paper's tab:nets: a trial is repeated by a command that can be read."""
-        drawn = trial.suggest_float(name, self.low, self.high, log=self.log)
-        return min(max(float(f"{drawn:.3g}"), self.low), self.high)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of these, each as likely as the others."""
-
-    values: tuple[int, ...]
-
-    def draw(self, trial: Trial, name: str) -> int:
-        return int(trial.suggest_categorical(name, self.values))
-
-
-Axis = Range | Choice
+Axis = FloatDistribution | CategoricalDistribution
 
 SPACE: dict[str, Axis] = {
-    "lr": Range(1e-4, 1e-1, log=True),
-    "dropout": Range(0.0, 0.7),
-    "batch_size": Choice((16, 32, 64, 128)),
-    "dt_first": Range(1e-6, 1e-1, log=True),
-    "dt": Range(5e-3, 0.5, log=True),
-    "alpha": Range(0.0, 30.0),
+    "lr": FloatDistribution(1e-4, 1e-1, log=True),
+    "dropout": FloatDistribution(0.0, 0.7),
+    "batch_size": CategoricalDistribution((4, 8, 16, 30, 32, 64, 128)),
+    "dt_first": FloatDistribution(1e-6, 1.0, log=True),
+    "dt": FloatDistribution(5e-3, 0.5, log=True),
+    "alpha": FloatDistribution(0.0, 40.0),
 }
 LEAST = {"lr": 0.0, "dt": 0.0, "dt_first": 0.0}  # to be exceeded; by the others, to be reached
 
@@ -60,8 +38,8 @@ def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Ax
 
     Example:
         >>> axes, fixed = chosen(["lr", "alpha", "batch_size"], {"lr": "1e-4,1e-2", "alpha": 0, "batch_size": [8, 16]})
-        >>> axes["lr"], axes["batch_size"], fixed
-        (Range(low=0.0001, high=0.01, log=True), Choice(values=(8, 16)), {'alpha': 0.0})
+        >>> as_dict(axes), fixed
+        ({'lr': {'low': 0.0001, 'high': 0.01, 'log': True}, 'batch_size': {'values': [8, 16]}}, {'alpha': 0.0})
     """
     axes, fixed = {name: SPACE[name] for name in has}, {}
     for name, value in changes.items():
@@ -77,13 +55,26 @@ def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Ax
     return axes, fixed
 
 
+def draw(trial: Trial, name: str, axis: Axis) -> float:
+    """Three significant digits, as in the paper's tab:nets: a trial is repeated by a command that can be read."""
+    if isinstance(axis, CategoricalDistribution):
+        return int(trial.suggest_categorical(name, axis.choices))  # type: ignore[arg-type]
+    drawn = trial.suggest_float(name, axis.low, axis.high, log=axis.log)
+    return min(max(float(f"{drawn:.3g}"), axis.low), axis.high)
+
+
 def as_dict(axes: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     """As in study.json."""
-    return {name: {k: list(v) if k == "values" else v for k, v in asdict(axis).items()} for name, axis in axes.items()}
+    return {
+        name: {"values": list(axis.choices)}
+        if isinstance(axis, CategoricalDistribution)
+        else {"low": axis.low, "high": axis.high, "log": axis.log}
+        for name, axis in axes.items()
+    }
 
 
 def _numbers(name: str, value: Any) -> list[float]:
-    whole = isinstance(SPACE[name], Choice)
+    whole = isinstance(SPACE[name], CategoricalDistribution)
     expected = "a whole number or several" if whole else "a number or two, the ends of a range"
     if isinstance(value, str):
         value = value.strip("[]()").split(",")
@@ -104,9 +95,9 @@ def _numbers(name: str, value: Any) -> list[float]:
 
 def _axis(name: str, numbers: list[float]) -> Axis:
     usual = SPACE[name]
-    if isinstance(usual, Choice):
-        return Choice(tuple(int(v) for v in dict.fromkeys(numbers)))
+    if isinstance(usual, CategoricalDistribution):
+        return CategoricalDistribution(tuple(int(v) for v in dict.fromkeys(numbers)))
     low, high = numbers
     if low >= high:
         raise BadValue(f"--range {name}: expected LOW,HIGH with LOW < HIGH, got {low:g},{high:g}")
-    return Range(low, high, usual.log)
+    return FloatDistribution(low, high, log=usual.log)
