@@ -15,7 +15,7 @@ ROWS = {
     "unicornn, store": "UnICORNN, `store`", "unicornn, invert": "UnICORNN, `invert`", "lstm": "LSTM", "lstm:2": "LSTM",
     "gru:2": "GRU",
 }  # fmt: skip
-COLOURS = {"unicornn, invert": "tab:blue", "unicornn, store": "tab:cyan", "lstm:2": "tab:orange"}
+COLOURS = {"unicornn, invert": "#0072b2", "unicornn, store": "#56b4e9", "lstm:2": "#e69f00"}
 
 
 def product_work(N: int, b: int, d: int, m: int) -> float:
