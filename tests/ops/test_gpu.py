@@ -12,7 +12,7 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.test_library import arguments
+from tests.ops.test_torch_ops import arguments
 from tests.problems import GPU, Problem, relative
 from unicornn import UnICORNN
 from unicornn._ops import gpu, gpu_kernels
