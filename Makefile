@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal  # two processes: CI has two cores
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all lint bench docs clean
+.PHONY: help env demo test test-slow lint bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,8 +36,8 @@ demo: $(STAMP) ## noisy digits: the layer beside an LSTM, 75 seconds each, and a
 test: $(STAMP) ## the quick tests
 	$(PYTEST)
 
-test-all: $(STAMP) ## all tests, the slow ones too
-	$(PYTEST) -m ''
+test-slow: $(STAMP) ## the tests marked slow, and no others
+	$(PYTEST) -m slow
 
 lint: $(STAMP) ## ruff and mypy
 	$(PY) -m ruff check .
