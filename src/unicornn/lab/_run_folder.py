@@ -32,8 +32,15 @@ from unicornn.lab._metric import Metric
 
 @contextlib.contextmanager
 def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Opens a file that takes its name only when it is complete and on the disk: a crash leaves the old one."""
+    """Opens a file that takes its name only when it is complete and on the disk: a crash leaves the old one.
+
+    A device or a FIFO, such as /dev/stdout, is written to, and not replaced.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        with path.open(mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open(mode, encoding=None if "b" in mode else "utf-8") as file:

@@ -1,7 +1,10 @@
 """The page holds the right numbers in the right places, asks for nothing from outside and trusts no file."""
 
 import json
+import os
 import re
+import stat
+import threading
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -261,3 +264,24 @@ def test_what_is_not_known_is_a_dash():
         == Metric("accuracy", True).text(None)
         == "–"
     )
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    write_run(tmp_path / "runs/1")
+    written = report([tmp_path / "runs"], tmp_path / "report.html").read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    report([tmp_path / "runs"], pipe)
+    reader.join(10)
+    assert read == [written]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    report([tmp_path / "runs"], null)
+    assert null.is_symlink()
+    assert stat.S_ISCHR(null.stat().st_mode)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "report.html", "pipe", "null"}

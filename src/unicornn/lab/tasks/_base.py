@@ -47,7 +47,8 @@ class Split(Protocol):
     """One split of the data: the training, the validation or the test set.
 
     ``Sequences`` is one; a class of one's own needs these two methods. It may have ``sizes``, a tensor (n,)
-    of the sequences' lengths: then those in a batch are of similar length.
+    of the sequences' lengths: then those in a batch are of similar length. And it may have ``target``, a tensor of all
+    targets, sequence by sequence: then they are checked before training without a look at each sequence.
 
     Example:
         >>> import torch

@@ -42,6 +42,12 @@ class Crops:
     def __len__(self) -> int:
         return len(self.whole)
 
+    @property
+    def target(self) -> Tensor:
+        """(n,), where the whole has it."""
+        target: Tensor = self.whole.target  # type: ignore[attr-defined]
+        return target
+
     def batch(self, indices: Tensor, draw: int) -> Batch:
         u, target, lengths = self.whole.batch(indices, draw)
         N, b = u.shape[:2]

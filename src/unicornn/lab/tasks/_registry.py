@@ -61,7 +61,10 @@ def _from_file(path: Path, which: str) -> Task:
     if spec is None or spec.loader is None:
         raise BadValue(f"task: expected a Python file, got {path}")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise BadValue(f"task: {path} imports {error.name}, which is not installed") from error
     found = {task.name: task for task in _tasks_in(module)}
     if not found:
         raise BadValue(f"task: expected TASK = Task(...) in {path}, found none")
