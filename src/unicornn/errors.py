@@ -51,3 +51,7 @@ class BadCheckpoint(BadValue):
 
 class Diverged(UnicornnError, FloatingPointError):
     """A loss or a gradient that is not a finite number any more."""
+
+
+class Stopped(UnicornnError):
+    """A training that was asked to stop. It can be resumed."""

@@ -5,14 +5,13 @@ import re
 import sys
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from docs.build.pages import ROOT, fill
 from docs.build.reproduction import page, plots, results, tables
 from reproduction import __main__ as driver
 from reproduction import authors, plans, record
-from tests.lab.training import small
+from tests.lab.training import helpers
 from unicornn.lab import cli, tasks
 from unicornn.lab.training import resolve, train
 
@@ -31,12 +30,11 @@ def test_every_planned_run_is_understood(group, monkeypatch, tmp_path):
     for plan in plans.planned(group):
         outcome = CliRunner().invoke(cli.app, ["train", *plan.arguments, "--out", str(tmp_path / plan.name)])
         assert outcome.exit_code == 0, outcome.exception
-    torch.set_flush_denormal(False)  # the command had set it
     assert len(asked) == len(names)
 
 
 def test_the_driver_trains_keeps_and_goes_on(tmp_path, monkeypatch, capsys):
-    arguments = (small.__file__, "--epochs", "1")
+    arguments = (helpers.__file__, "--epochs", "1")
     monkeypatch.setitem(driver.GROUPS, "small", lambda: iter([plans.Planned("one", arguments)]))
     monkeypatch.setattr(driver, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["reproduction", "small", "--workers", "1"])
@@ -106,7 +104,7 @@ def test_the_authors_curves_are_kept(tmp_path, monkeypatch):
 
 
 def test_a_record_has_all_that_a_reader_needs(tmp_path, monkeypatch):
-    config = resolve(small.TASK, name=small.__file__, settings={"epochs": 2})
+    config = resolve(helpers.TASK, name=helpers.__file__, settings={"epochs": 2})
     run = train(config, tmp_path / "runs" / "one")
     monkeypatch.setattr(sys, "argv", ["record", str(tmp_path / "runs"), "--out", str(tmp_path / "a.json")])
     record.main()

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("unicornn", "torch", "numba", "numpy", "lightning", "torchmetrics", "scikit-learn", "triton")
+PACKAGES = ("unicornn", "torch", "numba", "numpy", "optuna", "scikit-learn", "triton")
 
 
 def command() -> str:

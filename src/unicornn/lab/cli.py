@@ -23,6 +23,9 @@ console, complaints = Console(), Console(stderr=True)
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of the data files.", envvar="UNICORNN_DATA", file_okay=False)
 ]
+TaskFile = Annotated[
+    str | None, typer.Option("--task", help="The run's task, if it is one of your own: the path of its file.")
+]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `unicornn train` makes.", metavar="RUN")]
 
 
@@ -50,6 +53,12 @@ def _source(data: Path | None) -> Any:
     from unicornn.lab.data._files import Source
 
     return Source(data)
+
+
+def _task(name: str | None) -> Any:
+    from unicornn.lab import tasks
+
+    return None if name is None else tasks.find(name)
 
 
 @app.command()
@@ -111,16 +120,15 @@ def train(
     data: DataFolder = None,
 ) -> None:
     """Trains a network and leaves a run folder: settings, curves, best weights, the test figure."""
-    import torch
-
     from unicornn.lab import tasks as every
     from unicornn.lab._text import duration
     from unicornn.lab.training import resolve
     from unicornn.lab.training import train as run
     from unicornn.lab.training._config import parse
-    from unicornn.lab.training._train import rank
+    from unicornn.lab.training._processes import launch, rank, started
 
-    torch.set_flush_denormal(True)  # vanishing gradients would slow some baselines down
+    if devices > 1 and not started():
+        return launch(devices)
     settings: dict[str, Any] = parse(set_)
     if epochs is not None:
         settings["epochs"] = epochs
@@ -132,7 +140,7 @@ def train(
     folder = out or _folder(found.name, model, variant, seed, set_)
     if rank() == 0:
         console.print(f"{found.title}: {model}, seed {seed}, in {folder}", highlight=False, soft_wrap=True)
-    done = run(config, folder, source=_source(data), resume=resume, devices=devices, console=console)
+    done = run(config, folder, task=found, source=_source(data), resume=resume, console=console)
     if done.finished and rank() == 0:
         result, metric = done.result, found.metric
         console.print(
@@ -164,13 +172,10 @@ def search(
     data: DataFolder = None,
 ) -> None:
     """Searches for hyperparameters by the validation set, as the paper did. The same command goes on, or helps."""
-    import torch
-
     from unicornn.lab import tasks as every
     from unicornn.lab.search import search as look
     from unicornn.lab.training._config import parse
 
-    torch.set_flush_denormal(True)
     found = every.find(task)
     folder = out or _folder(found.name, f"search-{model}", variant, seed, [*set_, *range_])
     console.print(f"{found.title}: search, {model}, {trials} trials, in {folder}", highlight=False, soft_wrap=True)
@@ -194,6 +199,7 @@ def search(
 def evaluate(
     run: RunFolder,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    task: TaskFile = None,
     data: DataFolder = None,
 ) -> None:
     """The figure of a run's best weights on one split of the data."""
@@ -202,7 +208,7 @@ def evaluate(
     from unicornn.lab.training import evaluate as measure
 
     choice("split", split, ("train", "valid", "test"))
-    value, _ = measure(run, split, source=_source(data))
+    value, _ = measure(run, split, task=_task(task), source=_source(data))
     metric = Run(run).metric
     console.print(f"{split} {metric.name} [bold]{metric.text(value)}[/] ({value:.6g})", highlight=False)
 
@@ -222,12 +228,12 @@ def report(
 
 
 @app.command()
-def diagnose(run: RunFolder, data: DataFolder = None) -> None:
+def diagnose(run: RunFolder, task: TaskFile = None, data: DataFolder = None) -> None:
     """What a trained network is like inside: gradients over time, time steps, chaos, reversal."""
     from unicornn.lab.diagnose import diagnose as look
 
     table = Table("quantity", "value")
-    for name, value in look(run, source=_source(data)).items():
+    for name, value in look(run, task=_task(task), source=_source(data)).items():
         if isinstance(value, list):
             text = ", ".join(
                 f"{v['smallest']:.3g} to {v['largest']:.3g}" if isinstance(v, dict) else f"{v:.3g}" for v in value

@@ -10,19 +10,21 @@ from torch import Tensor, nn
 
 from unicornn import theory
 from unicornn._layer import UnICORNN
-from unicornn.lab import tasks
 from unicornn.lab._run_folder import Run, write_json, written_whole
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Batch
-from unicornn.lab.training._train import config_of, load_network
+from unicornn.lab.tasks._base import Batch, Task
+from unicornn.lab.training._evaluate import config_of, load_network, task_of
 from unicornn.models import Network, TextClassifier, patched
 
 
-def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: int = 4) -> dict[str, Any]:
+def diagnose(
+    run: Run | str | Path, *, task: Task | None = None, source: Source | None = None, sequences: int = 4
+) -> dict[str, Any]:
     """Measures, draws and writes ``diagnosis.json`` and ``diagnosis.png`` into the run's folder.
 
     Args:
         run: a run with weights, finished or not.
+        task: what it was trained on, if that is a task of your own.
         source: where the data is.
         sequences: how many of the validation set are looked at.
 
@@ -43,8 +45,8 @@ def diagnose(run: Run | str | Path, *, source: Source | None = None, sequences: 
         True
     """
     run = run if isinstance(run, Run) else Run(run)
-    config = config_of(run)
-    network, task = load_network(run), tasks.find(config.task)
+    task = task_of(run, task)
+    config, network = config_of(run, task), load_network(run, task=task)
     valid = task.load(source or Source(), config.task_options, config.seed).valid
     batch = valid.batch(torch.arange(min(sequences, len(valid))), -1)
     u, lengths = _inputs(network, batch)

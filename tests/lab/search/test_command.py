@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from tests.lab.search.helpers import imagined_training
-from tests.lab.training import small
+from tests.lab.training import helpers as small
 from unicornn.lab import cli
 from unicornn.lab.search import _search as run
 from unicornn.lab.search import read_study

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.search.helpers import parameters_of
-from tests.lab.training import small
+from tests.lab.training import helpers as small
 from unicornn.lab.search import read_study
 
 

@@ -12,15 +12,13 @@ from rich.console import Console
 
 from tests.lab.search import helpers
 from tests.lab.search.helpers import imagined_training, parameters_of, run_search
-from tests.lab.training import small
+from tests.lab.training import helpers as small
 from unicornn.lab._run_folder import Run
 from unicornn.lab.search import _search as run
 from unicornn.lab.search import _storage as storage
 from unicornn.lab.search import read_study
 from unicornn.lab.training import resolve, train
 from unicornn.lab.training._config import parse
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic.*")
 
 
 @pytest.fixture
@@ -61,18 +59,18 @@ def test_the_best_trials_command_repeats_it_with_the_test_set(tmp_path):
     assert words[:5] == ["unicornn", "train", helpers.__file__, "--seed", "3"]
     settings = parse(word for before, word in pairwise(words) if before == "--set")
     config = resolve(helpers.TASK, name=helpers.__file__, seed=3, settings=settings)
-    again = train(config, tmp_path / "again", test=False)
+    again = train(config, tmp_path / "again", task=helpers.TASK, test=False)
     assert again.result["weights_sha256"] == Run(tmp_path / "search/trials/00000").result["weights_sha256"]
     with pytest.raises(AssertionError, match="the test set was looked at"):
-        train(config, tmp_path / "again", resume=True)
+        train(config, tmp_path / "again", task=helpers.TASK, resume=True)
 
 
 def test_the_test_set_is_looked_at_later_if_wanted(tmp_path):
-    config = resolve(small.TASK, name=small.__file__, settings={"epochs": 1, "n": 16})
-    assert "test" not in train(config, tmp_path / "run", test=False).result
-    assert "test" not in train(config, tmp_path / "run", test=False, resume=True).result
-    later = train(config, tmp_path / "run", resume=True)
-    assert later.result["test"] == train(config, tmp_path / "whole").result["test"]
+    config = resolve(small.TASK, settings={"epochs": 1, "n": 16})
+    assert "test" not in train(config, tmp_path / "run", task=small.TASK, test=False).result
+    assert "test" not in train(config, tmp_path / "run", task=small.TASK, test=False, resume=True).result
+    later = train(config, tmp_path / "run", task=small.TASK, resume=True)
+    assert later.result["test"] == train(config, tmp_path / "whole", task=small.TASK).result["test"]
     assert later.predictions is not None
 
 

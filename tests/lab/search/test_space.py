@@ -8,7 +8,7 @@ from optuna.trial import FixedTrial
 
 from tests.lab.search import helpers
 from tests.lab.search.helpers import run_search
-from tests.lab.training import small
+from tests.lab.training import helpers as small
 from unicornn.lab import tasks
 from unicornn.lab.search._plan import make_plan
 from unicornn.lab.search._space import SPACE, chosen, draw

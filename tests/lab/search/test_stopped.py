@@ -15,14 +15,12 @@ import pytest
 from optuna.trial import TrialState
 
 from tests.lab.search.helpers import imagined_training, parameters_of, run_search
-from tests.lab.training import small
+from tests.lab.training import helpers as small
 from unicornn.lab._run_folder import Run
 from unicornn.lab.search import _progress as progress
 from unicornn.lab.search import _search as run
 from unicornn.lab.search import _storage as storage
 from unicornn.lab.search import read_study
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic.*")
 
 
 @pytest.fixture
@@ -101,12 +99,12 @@ def test_tables_are_made_by_several_at_once(tmp_path):
 
 
 def test_ctrl_c_stops_cleanly_and_the_trial_is_tried_again(tmp_path, monkeypatch):
-    def interrupted(self, trainer, module):
+    def interrupted(self, row):
         if self.trial.number == 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress.Watch, "on_train_epoch_end", interrupted)
+        patch.setattr(progress.Watch, "__call__", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_search(tmp_path / "search")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

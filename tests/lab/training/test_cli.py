@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from tests.lab.training import small
+from tests.lab.training import helpers
 from unicornn.lab import cli
 from unicornn.lab._run_folder import Run
+from unicornn.lab.training import resolve, train
+from unicornn.lab.training._checkpoint import read
 
 COMMAND = [sys.executable, "-m", "unicornn"]
 
@@ -25,8 +27,6 @@ def _in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UNICORNN_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(cli.console, "width", 200)
-    yield
-    torch.set_flush_denormal(False)
 
 
 def unicornn(*arguments):
@@ -42,15 +42,15 @@ def as_a_process(*arguments, **options):
 
 
 def test_from_training_to_report():
-    status, said = unicornn("train", small.__file__, "--epochs", 2, "--seed", 3, "--set", "dt=0.2")
+    status, said = unicornn("train", helpers.__file__, "--epochs", 2, "--seed", 3, "--set", "dt=0.2")
     assert status == 0
     assert "test accuracy" in said
     assert "epoch 2/2" in said
     run = os.path.join("runs", "small", "unicornn-dt=0.2-seed3")
-    status, said = unicornn("evaluate", run, "--split", "valid")
+    status, said = unicornn("evaluate", run, "--split", "valid", "--task", helpers.__file__)
     assert status == 0
     assert "valid accuracy" in said
-    status, said = unicornn("diagnose", run)
+    status, said = unicornn("diagnose", run, "--task", helpers.__file__)
     assert status == 0
     assert "recovered_exactly" in said
     assert os.path.getsize(os.path.join(run, "diagnosis.png")) > 10_000
@@ -80,7 +80,7 @@ def test_bench():
 
 
 def test_a_baseline_by_name():
-    status, said = unicornn("train", small.__file__, "--model", "gru", "--epochs", 1, "--out", "run")
+    status, said = unicornn("train", helpers.__file__, "--model", "gru", "--epochs", 1, "--out", "run")
     assert status == 0
     assert "test accuracy" in said
 
@@ -129,15 +129,24 @@ def test_a_full_disk_is_told(monkeypatch, capsys):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("unicornn.lab._run_folder.os.fsync", full)
-    monkeypatch.setattr(sys, "argv", ["unicornn", "train", small.__file__, "--out", "run"])
+    monkeypatch.setattr(sys, "argv", ["unicornn", "train", helpers.__file__, "--out", "run"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 1
     assert "disk is full" in capsys.readouterr().err
 
 
+def test_the_command_and_the_function_train_alike(tmp_path):
+    done = as_a_process("train", helpers.__file__, "--epochs", 1, "--model", "lstm", "--out", "command")
+    assert done.returncode == 0, done.stderr
+    config = resolve(helpers.TASK, model="lstm", settings={"epochs": 1})
+    run = train(config, tmp_path / "function", task=helpers.TASK)
+    one, other = (load_file(path / "best.safetensors") for path in (tmp_path / "command", run.path))
+    assert all(torch.equal(one[k], other[k]) for k in one)
+
+
 def test_kill_9_in_the_middle_of_an_epoch_then_resume():
-    arguments = ["train", small.__file__, "--epochs", "4", "--set", "n=400", "--set", "N=100", "--seed", "5"]
+    arguments = ["train", helpers.__file__, "--epochs", "4", "--set", "n=400", "--set", "N=100", "--seed", "5"]
     assert as_a_process(*arguments, "--out", "whole").returncode == 0
     process = subprocess.Popen([*COMMAND, *arguments, "--out", "killed"], stdout=subprocess.DEVNULL)
     while not os.path.exists("killed/last.ckpt"):
@@ -153,7 +162,7 @@ def test_kill_9_in_the_middle_of_an_epoch_then_resume():
     assert "epoch 4/4" in resumed.stdout
     for name in ("best.safetensors", "last.ckpt"):
         one, other = (
-            load_file(f"{run}/{name}") if name.startswith("best") else torch.load(f"{run}/{name}")["state_dict"]
+            load_file(f"{run}/{name}") if name.startswith("best") else read(Path(run, name)).tensors
             for run in ("whole", "killed")
         )
         assert one.keys() == other.keys()

@@ -12,23 +12,24 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.lab.training import small
+from tests.lab.training import helpers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @pytest.fixture
 def environment():
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
 def test_gradients_are_those_of_the_whole_batch(tmp_path, environment):
     """25 sequences in a batch, 12 and 13 in the shares; the third batch has one, and none for the second process."""
-    script = [sys.executable, "-m", "tests.lab.training.ddp_gradients"]
-    for processes in ("1", "2"):
+    script = ["-m", "tests.lab.training.ddp_gradients"]
+    for processes, start in (("1", [sys.executable]), ("2", TORCHRUN)):
         done = subprocess.run(
-            [*script, str(tmp_path / processes), processes],
+            [*start, *script, str(tmp_path / processes)],
             cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -46,7 +47,7 @@ def test_a_killed_workers_run_resumes(tmp_path, environment):
         "-m",
         "unicornn",
         "train",
-        small.__file__,
+        helpers.__file__,
         "--epochs",
         "3",
         "--set",

@@ -1,30 +1,38 @@
 """Runs: what they leave behind, that they repeat, resume, stop and refuse as they should."""
 
 import contextlib
+import functools
 import json
 import math
 import os
 import resource
+import signal
+import sys
 
-import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.lab.training import small
+from tests.lab.training import helpers
 from unicornn.baselines import MODELS
 from unicornn.errors import BadCheckpoint, Diverged, NotARun, RunExists
 from unicornn.lab import _run_folder as runs
+from unicornn.lab import training
 from unicornn.lab._run_folder import Run
-from unicornn.lab.training import evaluate, load_network, resolve, train
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic.*")
+from unicornn.lab.training import resolve
+from unicornn.lab.training._checkpoint import read
 
 
 def config(**changes):
     options = {k: changes.pop(k) for k in ("seed", "budget", "model") if k in changes}
-    return resolve(small.TASK, name=small.__file__, settings=changes, **options)
+    return resolve(helpers.TASK, settings=changes, **options)
+
+
+train, evaluate, load_network = (
+    functools.partial(function, task=helpers.TASK)
+    for function in (training.train, training.evaluate, training.load_network)
+)
 
 
 def weights(folder):
@@ -39,13 +47,12 @@ class Stop(Exception):
     pass
 
 
-def stopping_after(steps):
-    class Stopper(pl.Callback):
-        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            if trainer.global_step == steps:
-                raise Stop
+def stopped_after(steps):
+    def stop(loop):
+        if loop.step == steps:
+            raise Stop
 
-    return Stopper()
+    return helpers.after_each_step(stop)
 
 
 def test_a_run_leaves_what_it_should(tmp_path):
@@ -73,16 +80,27 @@ def test_same_seed_same_result_other_seed_another(tmp_path):
     assert not same(weights(a.path), weights(c.path))
 
 
+def test_the_callers_process_is_as_before(tmp_path):
+    denormal = []
+    random, answer = torch.get_rng_state(), signal.getsignal(signal.SIGTERM)
+    with helpers.after_each_step(lambda loop: denormal.append(sys.float_info.min / 2)):
+        run = train(config(epochs=1), tmp_path / "run")
+    evaluate(run, "valid")
+    load_network(run)
+    assert set(denormal) == {0.0}
+    assert sys.float_info.min / 2 > 0
+    assert torch.equal(torch.get_rng_state(), random)
+    assert signal.getsignal(signal.SIGTERM) is answer
+
+
 @pytest.mark.parametrize("steps", [3, 7, 10, 14])  # 7 batches in an epoch
 def test_a_stopped_run_resumes_bit_for_bit(tmp_path, steps):
     whole = train(config(), tmp_path / "whole")
-    with pytest.raises(Stop):
-        train(config(), tmp_path / "cut", callbacks=[stopping_after(steps)])
+    with pytest.raises(Stop), stopped_after(steps):
+        train(config(), tmp_path / "cut")
     cut = train(config(), tmp_path / "cut", resume=True)
     assert same(weights(whole.path), weights(cut.path))
-    old, new = (torch.load(run.path / "last.ckpt", weights_only=True) for run in (whole, cut))
-    assert same(old["state_dict"], new["state_dict"])
-    assert old["optimizer_states"][0]["state"].keys() == new["optimizer_states"][0]["state"].keys()
+    assert same(*(read(run.path / "last.ckpt").tensors for run in (whole, cut)))
     for name in ("epoch", "lr", "train_loss", "valid_loss", "valid", "w_norm_1"):
         assert whole.metrics[name].tolist() == cut.metrics[name].tolist()
 
@@ -110,18 +128,11 @@ def test_a_budget_ends_the_run_and_leaves_a_result(tmp_path):
 def test_nan_stops_with_where_and_what_to_try(tmp_path):
     train(config(epochs=1), tmp_path / "run")
     before = weights(tmp_path / "run")
-    with pytest.raises(Diverged, match=r"nan in epoch 2, batch \d+ of 7.*--set lr"):
-        train(config(epochs=2), tmp_path / "run", resume=True, callbacks=[_Poison()])
+    poison = helpers.after_each_step(lambda loop: loop.network.readout.bias.data.fill_(math.nan))
+    with pytest.raises(Diverged, match=r"nan in epoch 2, batch 2 of 7.*--set lr"), poison:
+        train(config(epochs=2), tmp_path / "run", resume=True)
     assert same(before, weights(tmp_path / "run"))
     assert len(Run(tmp_path / "run").metrics) == 1
-
-
-def _Poison():
-    class Poison(pl.Callback):
-        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            module.network.readout.bias.data.fill_(float("nan"))
-
-    return Poison()
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
@@ -137,13 +148,13 @@ def test_baselines_published_learning_rates_are_kept(tmp_path):
     """expRNN's orthogonal matrix learns at a tenth of the rate."""
     rates = {}
 
-    class Look(pl.Callback):
-        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            names = {p: name for name, p in module.network.named_parameters()}
-            for group in trainer.optimizers[0].param_groups:
-                rates.update({names[p]: group["lr"] for p in group["params"]})
+    def look(loop):
+        names = {p: name for name, p in loop.network.named_parameters()}
+        for group in loop.optimizer.param_groups:
+            rates.update({names[p]: group["lr"] for p in group["params"]})
 
-    train(config(model="exprnn", epochs=1, lr=0.02), tmp_path / "run", callbacks=[Look()])
+    with helpers.after_each_step(look):
+        train(config(model="exprnn", epochs=1, lr=0.02), tmp_path / "run")
     slow = {name for name, rate in rates.items() if rate == pytest.approx(0.002)}
     assert slow == {name for name in rates if name.endswith("W.parametrizations.weight.original")}
     assert slow

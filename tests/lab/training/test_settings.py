@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from tests.lab.training import small
+from tests.lab.training import helpers
 from unicornn.lab import tasks
 from unicornn.lab.training._config import Config, parse, resolve
 
 
 def test_later_settings_win():
-    config = resolve(small.TASK, variant="wide", settings={"lr": "0.5", "dt": "0.1,0.2", "mode": "fancy", "n": 7})
+    config = resolve(helpers.TASK, variant="wide", settings={"lr": "0.5", "dt": "0.1,0.2", "mode": "fancy", "n": 7})
     assert config.training.lr == 0.5
     assert config.training.epochs == 3
     assert config.model_options == {
@@ -24,12 +24,12 @@ def test_later_settings_win():
 
 
 def test_baselines_without_published_settings_get_the_sizes():
-    options = resolve(small.TASK, model="lstm").model_options
+    options = resolve(helpers.TASK, model="lstm").model_options
     assert options == {"hidden_size": 8, "num_layers": 2, "dropout": 0.2}
 
 
 def test_config_survives_its_file():
-    config = resolve(small.TASK, settings={"clip": 1.0}, seed=3, budget=60.0)
+    config = resolve(helpers.TASK, settings={"clip": 1.0}, seed=3, budget=60.0)
     assert Config.from_dict(config.as_dict() | {"command": "more"}) == config
 
 
@@ -49,7 +49,7 @@ def test_config_survives_its_file():
 )
 def test_what_is_wrong_is_named(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        resolve(small.TASK, **arguments)
+        resolve(helpers.TASK, **arguments)
 
 
 def test_pairs():
@@ -59,7 +59,7 @@ def test_pairs():
 
 
 def test_tasks_are_found_by_name_or_path(tmp_path):
-    assert tasks.find(small.__file__).name == "small"
+    assert tasks.find(helpers.__file__).name == "small"
     with pytest.raises(ValueError, match="did you mean 'psmnist'"):
         tasks.find("psmnst")
     with pytest.raises(ValueError, match="there is no"):

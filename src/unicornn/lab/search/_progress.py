@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
 
-import lightning.pytorch as pl
 import optuna
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -63,16 +61,15 @@ class Shown:
         return "" if best is None else f"best {self.metric.text(best.value)} (trial {best.number})"
 
 
-class Watch(pl.Callback):
+class Watch:
     """Reports each epoch's validation metric, and stops a trial that the pruner has given up."""
 
-    def __init__(self, trial: optuna.Trial, shown: Shown) -> None:
-        self.trial, self.shown = trial, shown
+    def __init__(self, trial: optuna.Trial, epochs: int, shown: Shown) -> None:
+        self.trial, self.epochs, self.shown = trial, epochs, shown
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: Any) -> None:
-        epoch, valid = int(module.history[-1]["epoch"]), float(module.history[-1]["valid"])
-        self.shown.now(f"trial {self.trial.number}, epoch {epoch} of {module.config.training.epochs}")
-        if math.isfinite(valid):
-            self.trial.report(valid, epoch)
-        if epoch < module.config.training.epochs and self.trial.should_prune():
+    def __call__(self, row: Mapping[str, float]) -> None:
+        epoch = int(row["epoch"])
+        self.shown.now(f"trial {self.trial.number}, epoch {epoch} of {self.epochs}")
+        self.trial.report(row["valid"], epoch)
+        if epoch < self.epochs and self.trial.should_prune():
             raise optuna.TrialPruned

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -154,20 +152,15 @@ def _try(
     shown.now(f"trial {trial.number}")
     try:
         run = train(
-            plan.config(parameters), folder / "trials" / f"{trial.number:05d}", source=source, test=False,
-            callbacks=[Watch(trial, shown)],
+            plan.config(parameters), folder / "trials" / f"{trial.number:05d}", task=plan.task, source=source,
+            after_epoch=Watch(trial, plan.epochs, shown), test=False,
         )  # fmt: skip
     except optuna.TrialPruned:
         return TrialState.PRUNED, None
     except (Diverged, torch.OutOfMemoryError) as error:
         trial.set_user_attr("failed", str(error))
-    except SystemExit:  # Lightning's answer to Ctrl-C, which it ignores from then on
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        raise KeyboardInterrupt from None
     else:
-        if math.isfinite(run.result["valid"]):
-            return TrialState.COMPLETE, run.result["valid"]
-        trial.set_user_attr("failed", f"valid: {run.result['valid']}")
+        return TrialState.COMPLETE, run.result["valid"]
     return TrialState.PRUNED, None  # TPE ranks these last, and would not learn from a FAIL
 
 

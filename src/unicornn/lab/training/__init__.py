@@ -3,8 +3,9 @@
 from unicornn.errors import BadCheckpoint as BadCheckpoint
 from unicornn.errors import Diverged as Diverged
 from unicornn.errors import RunExists as RunExists
+from unicornn.errors import Stopped as Stopped
 from unicornn.lab.training._config import Config as Config
 from unicornn.lab.training._config import resolve as resolve
-from unicornn.lab.training._train import evaluate as evaluate
-from unicornn.lab.training._train import load_network as load_network
+from unicornn.lab.training._evaluate import evaluate as evaluate
+from unicornn.lab.training._evaluate import load_network as load_network
 from unicornn.lab.training._train import train as train

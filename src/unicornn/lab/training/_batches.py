@@ -3,65 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
 
 from unicornn.errors import BadValue
-from unicornn.lab.tasks._base import Batch, Split
+from unicornn.lab.tasks._base import Split
 
 POOL = 100  # batches
 
 
 class Share(NamedTuple):
-    """One process's part of a batch. ``weight`` makes the mean over processes the mean over sequences."""
+    """One process's share of a batch. ``weight`` makes the mean over processes the mean over sequences."""
 
     indices: Tensor
-    draw: int
     weight: float
 
 
-class Batches(Sampler[Share]):
+@dataclass(frozen=True)
+class Batches:
     """The batches of an epoch, or this process's share of each; every sequence exactly once.
 
     Args:
         n: how many sequences there are.
         size: of a batch, over all processes.
-        seed: shuffles, anew for every epoch (``set_epoch``); None keeps the order.
+        seed: shuffles, anew for every epoch; None keeps the order.
         rank, world: this process, and how many there are.
         sizes: (n,), how long each sequence is: those in a batch are then of similar length, so that little of it is
             padding. Shuffled ones are sorted within every ``POOL`` batches, whose order is shuffled in turn.
     """
 
-    def __init__(
-        self,
-        n: int,
-        size: int,
-        seed: int | None = None,
-        rank: int = 0,
-        world: int = 1,
-        sizes: Tensor | None = None,
-    ) -> None:
-        if n < 1:
-            raise BadValue("data: expected at least one sequence, got none")
-        self.n, self.size, self.seed, self.rank, self.world, self.sizes = n, size, seed, rank, world, sizes
-        self.epoch = -1
+    n: int
+    size: int
+    seed: int | None = None
+    rank: int = 0
+    world: int = 1
+    sizes: Tensor | None = None
 
-    def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning; the validation and test sets stay at draw -1."""
-        self.epoch = epoch if self.seed is not None else -1
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise BadValue("data: expected at least one sequence, got none")
 
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
-    def batches(self) -> list[Tensor]:
+    def whole(self, epoch: int) -> list[Tensor]:
         """The sequences of each batch, over all processes."""
         if self.seed is None:
             order = torch.arange(self.n) if self.sizes is None else self.sizes.argsort(stable=True)
             return list(order.split(self.size))
-        generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mixed(self.seed, epoch))
         order = torch.randperm(self.n, generator=generator)
         if self.sizes is None:
             return list(order.split(self.size))
@@ -69,30 +62,19 @@ class Batches(Sampler[Share]):
         batches = [batch for pool in pools for batch in pool.split(self.size)]
         return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
-    def __iter__(self) -> Iterator[Share]:
-        for whole in self.batches():
+    def shares(self, epoch: int) -> Iterator[Share]:
+        """This process's."""
+        for whole in self.whole(epoch):
             mine = whole[self.rank :: self.world]
             if len(mine):
-                yield Share(mine, self.epoch, len(mine) * self.world / len(whole))
+                yield Share(mine, len(mine) * self.world / len(whole))
             else:  # all processes take part in every step, if only for show
-                yield Share(whole[:1], self.epoch, 0.0)
+                yield Share(whole[:1], 0.0)
 
 
-class _Loaded(Dataset[tuple[Batch, float]]):
-    def __init__(self, part: Split) -> None:
-        self.part = part
-
-    def __getitem__(self, share: Share) -> tuple[Batch, float]:
-        return self.part.batch(share.indices, share.draw), share.weight
-
-
-def batches_of(part: Split, size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> Batches:
+def batches_of(split: Split, size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> Batches:
     """The batches of a Split, by length if it says how long its sequences are."""
-    return Batches(len(part), size, seed, rank, world, sizes=getattr(part, "sizes", None))
-
-
-def loader(part: Split, batches: Batches) -> DataLoader[tuple[Batch, float]]:
-    return DataLoader(_Loaded(part), sampler=batches, batch_size=None)
+    return Batches(len(split), size, seed, rank, world, sizes=getattr(split, "sizes", None))
 
 
 def mixed(*numbers: int) -> int:

@@ -1,45 +1,48 @@
-"""Checkpoints: written whole or not at all, read without unpickling anything but tensors and plain values."""
+"""Checkpoints: a digest, a line of JSON, and tensors. A damaged one is refused, and nothing in one is ever executed."""
 
 from __future__ import annotations
 
-import pickle
+import hashlib
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
-from lightning.pytorch.plugins.io import CheckpointIO
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
 
 from unicornn.errors import BadCheckpoint
 from unicornn.lab._run_folder import written_whole
 
 
-class WholeCheckpoints(CheckpointIO):
-    """Lightning's checkpoints as single files that are complete or absent."""
+class Checkpoint(NamedTuple):
+    """``about`` is plain values (the configuration, the history, ...), ``tensors`` are by name."""
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        with written_whole(Path(path)) as file:
-            torch.save(checkpoint, file)
-
-    def load_checkpoint(
-        self, path: Any, map_location: Any | None = None, weights_only: bool | None = None
-    ) -> dict[str, Any]:
-        return read(Path(path))
-
-    def remove_checkpoint(self, path: Any) -> None:
-        Path(path).unlink(missing_ok=True)
+    about: dict[str, Any]
+    tensors: dict[str, Tensor]
 
 
-def read(path: Path) -> dict[str, Any]:
+def write(path: Path, checkpoint: Checkpoint) -> None:
+    """Whole, or not at all."""
+    tensors = {name: t.detach().contiguous() for name, t in checkpoint.tensors.items()}
+    content = json.dumps(checkpoint.about).encode() + b"\n" + safetensors.torch.save(tensors)
+    with written_whole(path) as file:
+        file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+
+
+def read(path: Path) -> Checkpoint:
     """A checkpoint of ours, on the CPU."""
-    if not path.is_file():
-        raise BadCheckpoint(f"checkpoint: there is no {path}; the run was stopped before its first epoch ended")
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+        digest, _, content = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise BadCheckpoint(f"checkpoint: cannot read {path}: {error.strerror}") from None
+    if hashlib.sha256(content).hexdigest().encode() != digest:
         raise BadCheckpoint(
-            f"checkpoint: {path} is damaged or not one of ours ({reason}). Nothing was changed."
-        ) from None
-    if not isinstance(checkpoint, dict) or "unicornn" not in checkpoint:
-        raise BadCheckpoint(f"checkpoint: {path} was not written by `unicornn train`. Nothing was changed.")
-    return checkpoint
+            f"checkpoint: {path} is damaged, or was not written by `unicornn train`: its digest does not match. "
+            "Nothing was changed."
+        )
+    about, _, tensors = content.partition(b"\n")
+    try:
+        return Checkpoint(json.loads(about), safetensors.torch.load(tensors))
+    except (ValueError, SafetensorError) as error:
+        raise BadCheckpoint(f"checkpoint: {path} was not written by `unicornn train`: {error}") from None

@@ -47,6 +47,22 @@ class Config:
         return cls(**{**known, "training": Training(**values["training"])})
 
 
+def differences(old: Config, new: Config) -> list[str]:
+    """What differs between two, but for the end of the run: epochs and budget may be changed."""
+    before, after = (_plain(config.as_dict()) for config in (old, new))
+    for settings in (before, after):
+        settings.pop("budget")
+        settings["training"].pop("epochs")
+    return [f"{name} was {before[name]}, is {after[name]}" for name in before if before[name] != after[name]]
+
+
+def _plain(value: Any) -> Any:
+    """As it would come back from JSON."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
 def defaults(task: Task) -> dict[str, Any]:
     """Of the task's own options."""
     return {option: values[0] for option, values in task.options.items()}

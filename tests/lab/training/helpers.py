@@ -1,8 +1,26 @@
 """A task that takes a second: which of two numbers was larger, some steps ago. `unicornn train` takes it by path."""
 
+import contextlib
+from unittest import mock
+
 import torch
 
 from unicornn.lab.tasks import Sequences, Splits, Task, Training
+from unicornn.lab.training._loop import Loop
+
+
+@contextlib.contextmanager
+def after_each_step(action):
+    """Calls ``action(loop)`` after every step of training."""
+    step = Loop._step
+
+    def and_then(loop, *arguments):
+        loss = step(loop, *arguments)
+        action(loop)
+        return loss
+
+    with mock.patch.object(Loop, "_step", and_then):
+        yield
 
 
 def load(source, options, seed):

@@ -1,4 +1,4 @@
-"""Schedules, losses and figures."""
+"""Schedules, losses and metrics."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unicornn.lab.tasks import Batch
-from unicornn.lab.training._module import loss_of, metric, rate, update
+from unicornn.lab.training._objective import Tally, loss_of, rate
 
 
 def test_the_papers_schedule_drops_once():
@@ -25,16 +25,21 @@ def test_smooth_schedules_end_at_zero(schedule):
     assert falling == sorted(falling, reverse=True)
 
 
-def test_figures_are_over_samples_not_batches():
-    accuracy = metric("classify", 3)
-    logits = torch.eye(3)[[0, 1, 2, 0, 0]]
-    for part in (slice(0, 4), slice(4, 5)):  # 3 of 4 right, then 0 of 1: 0.6, not 0.375
-        update(accuracy, "classify", logits[part], Batch(torch.zeros(1), torch.tensor([0, 1, 2, 1, 1])[part]))
-    assert accuracy.compute().item() == pytest.approx(3 / 5)
-    rmse, output = metric("regress", 1), torch.tensor([1.0, 2.0, 3.0])
-    for part in (slice(0, 2), slice(2, 3)):
-        update(rmse, "regress", output[part], Batch(torch.zeros(1), torch.zeros(3)[part]))
-    assert rmse.compute().item() == pytest.approx(math.sqrt(14 / 3))
+CPU = torch.device("cpu")
+
+
+def test_metrics_are_over_samples_not_batches():
+    accuracy, logits = Tally("classify"), torch.eye(3)[[0, 1, 2, 0, 0]]
+    target = torch.tensor([0, 1, 2, 1, 1])
+    for some in (slice(0, 4), slice(4, 5)):  # 3 of 4 right, then 0 of 1: 0.6, not 0.375
+        accuracy.add(logits[some], Batch(torch.zeros(7, len(target[some]), 1), target[some]))
+    loss, value = accuracy.over_all(CPU)
+    assert value == pytest.approx(3 / 5)
+    assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, target).item())
+    rmse, output = Tally("regress"), torch.tensor([1.0, 2.0, 3.0])
+    for some in (slice(0, 2), slice(2, 3)):
+        rmse.add(output[some], Batch(torch.zeros(7, len(output[some]), 1), torch.zeros(3)[some]))
+    assert rmse.over_all(CPU) == pytest.approx((14 / 3, math.sqrt(14 / 3)))
 
 
 def test_forecasts_leave_the_padding_out():
@@ -46,8 +51,8 @@ def test_forecasts_leave_the_padding_out():
     kept = [(output[:n, b], target[:n, b]) for b, n in enumerate(lengths)]
     o, t = (torch.cat([pair[i].flatten() for pair in kept]) for i in (0, 1))
     assert loss_of("forecast", output, batch).item() == pytest.approx((o - t).square().mean().item())
-    figure = metric("forecast", 2)
+    tally = Tally("forecast")
     for b in range(3):
-        update(figure, "forecast", output[:, b : b + 1], Batch(batch.u, target[:, b : b + 1], lengths[b : b + 1]))
+        tally.add(output[:, b : b + 1], Batch(batch.u[:, :1], target[:, b : b + 1], lengths[b : b + 1]))
     expected = ((o - t).square().mean().sqrt() / t.square().mean().sqrt()).item()
-    assert figure.compute().item() == pytest.approx(expected, rel=1e-5)
+    assert tally.over_all(CPU)[1] == pytest.approx(expected, rel=1e-5)

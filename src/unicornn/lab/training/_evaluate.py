@@ -1,0 +1,127 @@
+"""Trained networks: loaded from their run folders, and judged."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from unicornn import models
+from unicornn.errors import BadValue, NotARun
+from unicornn.lab import tasks
+from unicornn.lab._run_folder import Run
+from unicornn.lab.data._files import Source
+from unicornn.lab.tasks._base import Split, Task
+from unicornn.lab.training._batches import batches_of
+from unicornn.lab.training._config import Config, defaults
+from unicornn.lab.training._objective import Tally, outputs
+from unicornn.lab.training._surroundings import seeded
+from unicornn.models import Network
+
+
+def task_of(run: Run | Config, task: Task | None = None) -> Task:
+    """The task of a run: the one that is given, or one of the package by its name.
+
+    A run folder may come from anywhere, so that a Python file which it names is not executed.
+    """
+    if task is not None:
+        return task
+    config = Config.from_dict(run.config) if isinstance(run, Run) else run
+    if config.task not in tasks.names():
+        raise BadValue(
+            f"task: expected a task of this package, but the run's is {config.task!r}, and a file that a run folder "
+            "names is not executed. If you trust it, give it yourself: --task mine.py, or task= in Python"
+        )
+    return tasks.find(config.task)
+
+
+def config_of(run: Run, task: Task) -> Config:
+    """Of a run; an option that its task did not have at the time is as by default."""
+    config = Config.from_dict(run.config)
+    return dataclasses.replace(config, task_options=defaults(task) | dict(config.task_options))
+
+
+def build(task: Task, config: Config, vectors: Tensor | None = None) -> Network:
+    """The network of a run as it is before training: drawn from the run's seed."""
+    with seeded(config.seed, -1):
+        return models.build(
+            task.kind, config.model, task.d, task.outputs, config.model_options,
+            vectors=vectors, embedding_dropout=task.embedding_dropout,
+        )  # fmt: skip
+
+
+def load_network(run: Run | str | Path, *, task: Task | None = None) -> Network:
+    """The network of a run with its best weights, in ``eval()``.
+
+    Args:
+        run: a run, or its folder.
+        task: what it was trained on, if that is a task of your own.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from unicornn.lab import tasks
+        >>> from unicornn.lab.training import load_network, resolve, train
+        >>> config = resolve(tasks.find("digits"), settings={"epochs": 1, "hidden_size": 8})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     network = load_network(train(config, folder + "/run"))
+        >>> network(torch.rand(64, 5, 1)).shape
+        torch.Size([5, 10])
+    """
+    run = run if isinstance(run, Run) else Run(run)
+    config, path = Config.from_dict(run.config), run.path / "best.safetensors"
+    try:
+        weights = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise NotARun(f"run: cannot read the weights in {path}: {error}") from None
+    network = build(task_of(config, task), config, weights.get("embedding.weight"))
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise NotARun(f"run: the weights in {path} are not those of its config.json: {error}") from None
+    return network.eval()
+
+
+def evaluate(
+    run: Run | str | Path, split: str = "test", *, task: Task | None = None, source: Source | None = None
+) -> tuple[float, dict[str, np.ndarray]]:
+    """The metric of a run's best weights on "train", "valid" or "test", and targets and predictions, (n,) each.
+
+    Forecasts have no predictions. ``task`` is needed if the run's is one of your own.
+
+    Example:
+        >>> import tempfile
+        >>> from unicornn.lab import tasks
+        >>> from unicornn.lab.training import evaluate, resolve, train
+        >>> config = resolve(tasks.find("digits"), settings={"epochs": 1, "hidden_size": 8})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     accuracy, arrays = evaluate(train(config, folder + "/run"), "valid")
+        >>> arrays["prediction"].shape
+        (360,)
+    """
+    run = run if isinstance(run, Run) else Run(run)
+    task = task_of(run, task)
+    config = config_of(run, task)
+    splits = task.load(source or Source(), config.task_options, config.seed)
+    return judge(load_network(run, task=task), task, config, getattr(splits, split))
+
+
+def judge(network: Network, task: Task, config: Config, split: Split) -> tuple[float, dict[str, np.ndarray]]:
+    """The metric on a split, and targets and predictions in its order."""
+    device = next(network.parameters()).device
+    tally, batches = Tally(task.kind), batches_of(split, config.training.eval_batch_size)
+    targets, predictions = [], []
+    for batch, _, output in outputs(network, task.kind, split, batches, device):
+        tally.add(output, batch)
+        if task.kind != "forecast":
+            targets.append(batch.target.cpu())
+            predictions.append((output.argmax(1) if task.kind == "classify" else output).cpu())
+    arrays = {}
+    if targets:
+        back = torch.cat(batches.whole(-1)).argsort()
+        arrays = {"target": torch.cat(targets)[back].numpy(), "prediction": torch.cat(predictions)[back].numpy()}
+    return tally.over_all(device)[1], arrays
