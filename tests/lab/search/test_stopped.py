@@ -99,6 +99,8 @@ def test_tables_are_made_by_several_at_once(tmp_path):
 
 
 def test_ctrl_c_stops_cleanly_and_the_trial_is_tried_again(tmp_path, monkeypatch):
+    answer = signal.getsignal(signal.SIGINT)
+
     def interrupted(self, row):
         if self.trial.number == 1:
             raise KeyboardInterrupt
@@ -107,7 +109,7 @@ def test_ctrl_c_stops_cleanly_and_the_trial_is_tried_again(tmp_path, monkeypatch
         patch.setattr(progress.Watch, "__call__", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_search(tmp_path / "search")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is answer
     assert len(read_study(tmp_path / "search/study.json").trials) == 1
     study = run_search(tmp_path / "search")
     assert [trial.number for trial in study.trials] == [0, 2, 3]
