@@ -104,8 +104,8 @@ def test_the_authors_curves_are_kept(tmp_path, monkeypatch):
 
 
 def test_a_record_has_all_that_a_reader_needs(tmp_path, monkeypatch):
-    config = resolve(helpers.TASK, name=helpers.__file__, settings={"epochs": 2})
-    run = train(config, tmp_path / "runs" / "one")
+    config = resolve(helpers.TASK, settings={"epochs": 2})
+    run = train(config, tmp_path / "runs" / "one", task=helpers.TASK)
     monkeypatch.setattr(sys, "argv", ["record", str(tmp_path / "runs"), "--out", str(tmp_path / "a.json")])
     record.main()
     (kept,) = json.loads((tmp_path / "a.json").read_text())

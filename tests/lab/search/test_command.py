@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from tests.lab.search.helpers import imagined_training
@@ -18,8 +17,6 @@ def _in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli.console, "width", 300)
     monkeypatch.setattr(run, "train", imagined_training)
-    yield
-    torch.set_flush_denormal(False)
 
 
 def unicornn(*arguments):
