@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unicornn._ops.coefficients import Coefficients
+from unicornn.functional import Weights
+
 
 @dataclass
 class Problem:
@@ -44,8 +47,13 @@ class Problem:
         self.g_output, self.g_y, self.g_z = rand(self.N, batch, m), rand(L, batch, m), rand(L, batch, m)
 
     @property
-    def weights(self) -> tuple[list[Any], ...]:
-        return self.w, self.V, self.b, self.c, self.Lambda
+    def weights(self) -> Weights:
+        return Weights(self.w, self.V, self.b, self.c, self.Lambda)
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """As the ops take them."""
+        return self.weights.coefficients((self.dt,) * self.L, self.alpha, self.dtype, self.dtype)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from unicornn import UnICORNN, UnICORNNCell, functional
+from unicornn.functional import Weights
 
 NAN, INF = float("nan"), float("inf")
 
@@ -50,7 +51,7 @@ zero = torch.zeros(2, 2, 4)
     ("call", "error", "message"),
     [
         ({"input": u.numpy()}, TypeError, r"input: expected a tensor \(N, b, d\).* got ndarray"),
-        ({"input": u[0, 0]}, ValueError, r"input: expected shape \(N, b, d\) or unbatched \(N, d\), got \(3,\)"),
+        ({"input": u[0, 0]}, ValueError, r"input: expected shape \(N, b, d\) or unbatched \(N, d\), .* got \(3,\)"),
         ({"input": u[None]}, ValueError, r"input: .* got \(1, 6, 2, 3\)"),
         ({"input": u[..., :2]}, ValueError, r"input: expected 3 features .* got shape \(6, 2, 2\)"),
         ({"input": u[:0]}, ValueError, r"input: .* N, b >= 1, got \(0, 2, 3\)"),
@@ -130,12 +131,12 @@ def test_the_fast_step_reads_no_memory_that_is_not_there():
     """It works on addresses; what does not fit goes the way that complains."""
     layer, x = UnICORNN(3, 4, 2), torch.randn(2, 3)
     w, V, b, c = ([t.detach().clone() for t in getattr(layer, n)] for n in "wVbc")
-    _, state = functional.step(x, w, V, b, c, dt=layer.dt)
+    _, state = functional.step(x, Weights(w, V, b, c), dt=layer.dt)
     for bad in ((w, [V[0], V[0]], b, c), ([w[0], w[1][:2]], V, b, c), (w, V, b, [c[0], c[1].double()])):
         with pytest.raises((ValueError, TypeError), match=r"expected"):
-            functional.step(x, *bad, dt=layer.dt, state=state)
+            functional.step(x, Weights(*bad), dt=layer.dt, state=state)
     with pytest.raises(ValueError, match="Lambda"):
-        functional.step(x, w, V, b, c, [None, torch.rand(4, 3)], dt=layer.dt)
+        functional.step(x, Weights(w, V, b, c, [None, torch.rand(4, 3)]), dt=layer.dt)
     layer.c[1].data[0] = 0.5  # as an optimiser behind autograd's back would
     changed, _ = layer.step(x, state)
     torch.testing.assert_close(changed, layer(x[None], state)[0][0])
@@ -146,7 +147,10 @@ def test_the_fast_step_reads_no_memory_that_is_not_there():
 
 def test_function():
     letters = [[torch.rand(4)] * 2, [torch.rand(4, 3), torch.rand(4, 4)], [torch.rand(4)] * 2, [torch.rand(4)] * 2]
-    run = functional.unicornn
+
+    def run(u, *letters, **options):
+        return functional.unicornn(u, Weights(*letters), **options)
+
     with pytest.raises(ValueError, match="w, V, b, c: expected one tensor per layer in each, got 2, 1, 2, 2"):
         run(u, letters[0], letters[1][:1], *letters[2:])
     with pytest.raises(ValueError, match=r"V\[1\]: expected shape \(4, 4\) \(m, m\), got \(4, 3\)"):
@@ -162,4 +166,8 @@ def test_function():
     with pytest.raises(TypeError, match="input: expected a tensor"):
         run(None, *letters)
     with pytest.raises(ValueError, match=r"input: expected a tensor of shape .b, d., got"):
-        functional.step(u, *letters)
+        functional.step(u, Weights(*letters))
+    with pytest.raises(TypeError, match=r"weights: expected functional.Weights, got tuple"):
+        functional.unicornn(u, tuple(letters))
+    with pytest.raises(ValueError, match=r"input: expected 3 features, as V\[0\] has it, got shape \(6, 2, 2\)"):
+        run(u[..., :2], *letters)

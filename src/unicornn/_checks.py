@@ -30,6 +30,11 @@ def not_negative(name: str, value: Any) -> float:
     return number(name, value, "a finite number >= 0", isinstance(value, (int, float)) and value >= 0)
 
 
+def share(name: str, value: Any) -> float:
+    """Of what is left out, so not all."""
+    return number(name, value, "a number in [0, 1)", isinstance(value, (int, float)) and 0 <= value < 1)
+
+
 def time_steps(dt: Any, L: int) -> tuple[float, ...]:
     """``dt`` as one number per layer."""
     if isinstance(dt, (Sequence, Tensor)) and not isinstance(dt, str):

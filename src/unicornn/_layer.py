@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from unicornn import _bidirectional as both
 from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
+from unicornn._ops.step import step as fast_step
+from unicornn._recurrent import Recurrent, Setting
 from unicornn._state import State
 from unicornn.errors import BadType, BadValue
 
@@ -28,7 +30,7 @@ def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper")
     nn.init.uniform_(c, *INITS[init])
 
 
-class UnICORNN(nn.Module):
+class UnICORNN(Recurrent):
     """L layers of undamped, independent, controlled oscillators (eq:ucrn) over a batch of sequences.
 
     It stands where ``nn.LSTM`` stood: same input, output and state, PackedSequence included. Gradients need no stored
@@ -75,6 +77,9 @@ class UnICORNN(nn.Module):
         True
     """
 
+    dt: Any = Setting(lambda layer, _, value: checks.time_steps(value, layer.num_layers))
+    alpha: Any = Setting(lambda _, name, value: checks.not_negative(name, value))
+
     def __init__(
         self,
         input_size: int,
@@ -94,28 +99,23 @@ class UnICORNN(nn.Module):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__()
-        self.input_size = d = checks.whole("input_size", input_size, 1)
-        self.hidden_size = m = checks.whole("hidden_size", hidden_size, 1)
-        self.num_layers = L = checks.whole("num_layers", num_layers, 1)
-        self.dt = checks.time_steps(dt, L)
-        self.alpha = checks.not_negative("alpha", alpha)
-        self.dropout = checks.number(
-            "dropout", dropout, "a number in [0, 1)", isinstance(dropout, (int, float)) and 0 <= dropout < 1
-        )
+        super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
+        d, m, L = self.input_size, self.hidden_size, self.num_layers
+        self.dt, self.alpha = dt, alpha
         self.residual = S = checks.whole("residual", residual, 0)
         if S == 1:
             raise BadValue("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
-        self.batch_first, self.bidirectional, self.train_time_step = batch_first, bidirectional, train_time_step
+        self.bidirectional, self.train_time_step = bidirectional, train_time_step
         self.init = checks.choice("init", init, INITS)
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
         self.backend = checks.choice("backend", backend, BACKENDS)
+        D = 2 if bidirectional else 1
+        self.state_rows, self.state_widths = D * L, (m, m)
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
 
         self.w, self.V, self.b, self.c, self.Lambda = (nn.ParameterList() for _ in range(5))
-        D = 2 if bidirectional else 1
         for l in range(L):
             for _ in range(D):
                 self.w.append(parameter(m))
@@ -148,58 +148,28 @@ class UnICORNN(nn.Module):
 
     @property
     def _dt(self) -> tuple[float, ...]:
-        D = len(self.w) // self.num_layers
+        D = self.state_rows // self.num_layers
         return tuple(dt for dt in self.dt for _ in range(D))
 
     @property
-    def _parameters_by_letter(self) -> tuple[list[Any], ...]:
+    def weights(self) -> functional.Weights:
+        """The parameters as ``functional.unicornn`` takes them."""
         # Iterating over a ParameterList, or even naming one, takes longer than a step does.
         lists = self._modules
         w, V, b, c = [list(lists[letter]._parameters.values()) for letter in "wVbc"]  # type: ignore[union-attr]
-        return w, V, b, c, list(self.Lambda) if self.residual else [None] * len(w)
+        return functional.Weights(w, V, b, c, list(self.Lambda) if self.residual else None)
 
-    def forward(
-        self,
-        input: Tensor | PackedSequence,
-        state: State | tuple[Tensor, Tensor] | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        output: str | Tensor = "all",
-    ) -> tuple[Any, State]:
-        """Runs the layers over the sequences.
+    def _run(
+        self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, State]:
+        options: dict[str, Any] = {"dt": self._dt, "alpha": self.alpha, "state": state, "lengths": lengths}
+        options |= {"output": output, "mask": mask, "backend": self.backend}
+        if self.bidirectional:
+            return both.unicornn(u, self.weights, **options)
+        return functional.unicornn(u, self.weights, backward=self.backward, **options)
 
-        Args:
-            input: (N, b, d), (b, N, d) with ``batch_first``, (N, d) unbatched, or a PackedSequence.
-            state: initial (y, z), each (L, b, m) or (L, m); zero if None.
-            lengths: (b,), the length of each sequence; what comes after is padding, and never looked at.
-            output: "all": every step. "last": each sequence's output at its own end (in both directions: where each
-                direction ends). A LongTensor of time steps, (k,) or (k, b): only these are computed and stored.
-
-        Returns:
-            The output, (N, b, m), (b, m) or (k, b, m) with the batch in front if ``batch_first``, zero in the padding;
-            a PackedSequence if one came and all is wanted. And the final ``State``, at each sequence's own length.
-        """
-        if isinstance(input, PackedSequence):
-            return self._forward_packed(input, state, lengths, output)
-        u, batched = self._time_first(input)
-        if not batched:
-            if lengths is not None:
-                raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
-            if isinstance(output, Tensor) and output.dim() != 1:
-                raise BadValue(f"output: expected time steps of shape (k,) with unbatched input, got {output.shape}")
-        state = self._with_batch(state, batched)
-        mask = self._mask(state, u.shape[1])
-        options: dict[str, Any] = {"alpha": self.alpha, "lengths": lengths, "backend": self.backend}
-        run = both.unicornn if self.bidirectional else functional.unicornn
-        result, final = run(
-            u, *self._parameters_by_letter, dt=self._dt, state=state, output=output, mask=mask,
-            backward=self.backward, **options,
-        )  # fmt: skip
-        time = result.dim() == 3
-        if not batched:
-            result, final = result.squeeze(-2), final.map(lambda t: t.squeeze(-2))
-        elif time and self.batch_first:
-            result = result.transpose(0, 1)
-        return result, final
+    def _state_form(self) -> str:
+        return "a pair (y, z) of tensors"
 
     def step(self, input_n: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, State]:
         """One time step, for streams: the output (b, m) and the state to give to the next call.
@@ -208,22 +178,22 @@ class UnICORNN(nn.Module):
             input_n: (b, d) or (d,).
             state: (y, z), each (L, b, m) or (L, m); zero if None.
         """
-        if not (self.bidirectional or (self.training and self.dropout)):
-            w, V, b, c, Lambda = self._parameters_by_letter
-            fast = functional.stream(input_n, w, V, b, c, Lambda, self.dt, self.alpha, state, self.backend)
-            if fast is not None:
-                return fast
         if self.bidirectional:
             raise BadValue("step: expected bidirectional=False; the reverse direction starts at the end of the stream")
-        if not isinstance(input_n, Tensor) or input_n.dim() not in (1, 2):
+        weights = self.weights
+        if not (self.dropout and self.training):
+            fast = fast_step(input_n, weights, self.dt, self.alpha, state, self.backend)
+            if fast is not None:
+                return fast
+        if not isinstance(input_n, Tensor) or input_n.dim() not in (1, 2) or 0 in input_n.shape:
             got = tuple(input_n.shape) if isinstance(input_n, Tensor) else type(input_n).__name__
             raise BadValue(f"input_n: expected a tensor of shape (b, d) or (d,), got {got}")
         checks.tensor("input_n", input_n, (*input_n.shape[:-1], self.input_size), "(b, d) or (d,)")
         batched = input_n.dim() == 2
         u = input_n if batched else input_n[None]
-        state = self._with_batch(state, batched)
-        result, final = functional.step(
-            u, *self._parameters_by_letter, dt=self.dt, alpha=self.alpha, state=state,
+        state = self._with_batch(state, len(u) if batched else None)
+        result, final = functional.unicornn(
+            u[None], weights, dt=self.dt, alpha=self.alpha, state=state, output="last",
             mask=self._mask(state, len(u)), backward=self.backward, backend=self.backend,
         )  # fmt: skip
         return (result, final) if batched else (result[0], final.map(lambda t: t.squeeze(-2)))
@@ -240,87 +210,15 @@ class UnICORNN(nn.Module):
             input, lengths: as they were given to ``forward``.
             state: what ``forward`` returned. A plain pair (y, z) is accepted, but has lost the low-order bits.
         """
-        if isinstance(input, PackedSequence):
-            input, lengths = self._unpack(input, lengths)
-            u, batched = input, True
-        else:
-            u, batched = self._time_first(input)
-            if not batched and lengths is not None:
-                raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
-        full = self._with_batch(state, batched)
+        u, ends, batched, _ = self._input(input, lengths)
+        if state is None:
+            raise BadType(f"state: expected {self._state_form()}, got None")
+        full = self._with_batch(state, u.shape[1] if batched else None)
         mask = full.mask if isinstance(full, State) else None
         run = both.inverse if self.bidirectional else functional.inverse
-        start = run(
-            u, full, *self._parameters_by_letter, dt=self._dt, alpha=self.alpha, lengths=lengths, mask=mask,
-            backend=self.backend,
-        )  # fmt: skip
+        options: dict[str, Any] = {"lengths": ends, "mask": mask, "backend": self.backend}
+        start = run(u, self.weights, full, dt=self._dt, alpha=self.alpha, **options)
         return start if batched else start.map(lambda t: t.squeeze(-2))
-
-    # From nn.LSTM's many forms of input to (N, b, d)
-
-    def _time_first(self, input: Any) -> tuple[Tensor, bool]:
-        form = "(b, N, d)" if self.batch_first else "(N, b, d)"
-        if not isinstance(input, Tensor):
-            raise BadType(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
-        if input.dim() not in (2, 3):
-            raise BadValue(f"input: expected shape {form} or unbatched (N, d), got {tuple(input.shape)}")
-        if input.shape[-1] != self.input_size:
-            raise BadValue(
-                f"input: expected {self.input_size} features (input_size) in the last dimension of {form}, "
-                f"got shape {tuple(input.shape)}"
-            )
-        if input.dim() == 2:
-            return input.unsqueeze(1), False
-        return (input.transpose(0, 1) if self.batch_first else input), True
-
-    def _with_batch(self, state: Any, batched: bool) -> Any:
-        """The state with its batch dimension."""
-        if state is None or batched:
-            return state
-        if isinstance(state, State):
-            return state.map(lambda t: t.unsqueeze(-2))
-        if isinstance(state, (tuple, list)) and all(isinstance(t, Tensor) for t in state):
-            for i, t in enumerate(state):
-                checks.tensor(f"state[{i}]", t, (len(self.w), self.hidden_size), "(L, m), the input being unbatched")
-            return tuple(t.unsqueeze(1) for t in state)
-        return state
-
-    def _mask(self, state: Any, batch: int) -> Tensor | None:
-        """The dropout mask (L, b, m) of the sequences: the one they began with, or a new one."""
-        if not (self.training and self.dropout):
-            return None
-        shape, keep = (len(self.w), batch, self.hidden_size), 1 - self.dropout
-        if isinstance(state, State) and state.mask is not None and state.mask.shape == shape:
-            return state.mask
-        return torch.empty(shape, device=self.w[0].device, dtype=self.w[0].dtype).bernoulli_(keep) / keep
-
-    def _unpack(self, packed: PackedSequence, lengths: Any) -> tuple[Tensor, Tensor]:
-        if lengths is not None:
-            raise BadValue("lengths: expected None with a PackedSequence, which has its own")
-        sizes = packed.batch_sizes
-        if bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.sum()) != len(packed.data):
-            raise BadValue(
-                "input: expected a PackedSequence sorted by falling length (batch_sizes never rising, adding up to the "
-                f"{len(packed.data)} rows of its data), got batch_sizes {sizes.tolist()}"
-            )
-        if packed.data.shape[-1] != self.input_size:
-            raise BadValue(f"input: expected {self.input_size} features (input_size), got {packed.data.shape[-1]}")
-        padded, lengths = pad_packed_sequence(packed)
-        return padded, lengths
-
-    def _forward_packed(
-        self, packed: PackedSequence, state: Any, lengths: Any, output: str | Tensor
-    ) -> tuple[Any, State]:
-        padded, lengths = self._unpack(packed, lengths)
-        padded = padded.transpose(0, 1) if self.batch_first else padded
-        result, final = self(padded, state, lengths, output)
-        if not isinstance(output, str) or output != "all":
-            return result, final
-        result = result.transpose(0, 1) if self.batch_first else result
-        if packed.sorted_indices is not None:
-            result, lengths = result.index_select(1, packed.sorted_indices), lengths[packed.sorted_indices.cpu()]
-        data = pack_padded_sequence(result, lengths).data
-        return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), final
 
 
 class UnICORNNCell(nn.Module):
@@ -340,6 +238,9 @@ class UnICORNNCell(nn.Module):
         torch.Size([4, 8])
     """
 
+    dt: Any = Setting(lambda _, name, value: checks.positive(name, value))
+    alpha: Any = Setting(lambda _, name, value: checks.not_negative(name, value))
+
     def __init__(
         self,
         input_size: int,
@@ -356,7 +257,7 @@ class UnICORNNCell(nn.Module):
         super().__init__()
         self.input_size = d = checks.whole("input_size", input_size, 1)
         self.hidden_size = m = checks.whole("hidden_size", hidden_size, 1)
-        self.dt, self.alpha = checks.positive("dt", dt), checks.not_negative("alpha", alpha)
+        self.dt, self.alpha = dt, alpha
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
         self.backend = checks.choice("backend", backend, BACKENDS)
         self.w, self.V, self.b, self.c = (
@@ -386,8 +287,8 @@ class UnICORNNCell(nn.Module):
             batch = (input.shape[1],) if missing == 1 else ()
             state = _lift(state, (*batch, self.hidden_size), missing)
         _, final = functional.unicornn(
-            input, [self.w], [self.V], [self.b], [self.c], dt=self.dt, alpha=self.alpha, state=state, output="last",
-            backward=self.backward, backend=self.backend,
+            input, functional.Weights([self.w], [self.V], [self.b], [self.c]), dt=self.dt, alpha=self.alpha,
+            state=state, output="last", backward=self.backward, backend=self.backend,
         )  # fmt: skip
         return final.map(lambda t: t.squeeze(-3) if missing == 1 else t.squeeze(-3).squeeze(-2))
 

@@ -26,16 +26,16 @@ GONE = -(2**63)
 """What a number that is none becomes on the grid."""
 
 
-class State(tuple[Tensor, Tensor]):
-    """Hidden states ``(y, z)``, each (L, b, m), as the layer returns and takes them.
+class State(tuple[Tensor, ...]):
+    """The hidden states of recurrent layers, as they return and take them: for ``UnICORNN`` y and z, each (L, b, m).
 
-    It unpacks and indexes as the pair it is. Handing it back to the layer, to ``step`` or to ``inverse`` goes on
-    exactly where it was taken; so does the dropout mask of the sequence. A plain pair of tensors will do too: it is
+    It unpacks and indexes as the tuple it is. Handing it back to the layer, to ``step`` or to ``inverse`` goes on
+    exactly where it was taken; so does the dropout mask of the sequence. A plain tuple of tensors will do too: it is
     then rounded to the grid, and a new mask is drawn. Changing ``y`` or ``z`` in place is seen, and what they now hold
-    is used.
+    is used. The baselines' states are of this kind as well, with tensors of their own and without a grid.
 
     Attributes:
-        grid: (2, L, b, m) int64, y and z in grid units, or None (reference back-end).
+        grid: (2, L, b, m) int64, y and z in grid units, or None (reference back-end, baselines).
         rest: (2, L, b, m) float64, what rounding the initial state to the grid cut off, or None.
         mask: (L, b, m), the variational dropout mask of the run that led here, or None.
 
@@ -55,9 +55,9 @@ class State(tuple[Tensor, Tensor]):
     mask: Tensor | None
 
     def __new__(
-        cls, y: Tensor, z: Tensor, grid: Tensor | None = None, rest: Tensor | None = None, mask: Tensor | None = None
+        cls, *tensors: Tensor, grid: Tensor | None = None, rest: Tensor | None = None, mask: Tensor | None = None
     ) -> State:
-        self = tuple.__new__(cls, (y, z))
+        self = tuple.__new__(cls, tensors)
         self.grid, self.rest, self.mask = grid, rest, mask
         return self
 
@@ -71,27 +71,54 @@ class State(tuple[Tensor, Tensor]):
 
     def map(self, f: Callable[[Tensor], Tensor]) -> State:
         """``f`` applied to every tensor of the state. Count dimensions from the end: ``grid`` has one more in front."""
-        y, z, *others = self.__getnewargs__()
-        return State(f(y), f(z), *(None if t is None else f(t) for t in others))
+        return State(*map(f, self), **{name: None if t is None else f(t) for name, t in self._others.items()})
 
     def detach(self) -> State:
         """The same state, cut off from the graph: for truncated back-propagation."""
         return self.map(torch.Tensor.detach)
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self[0], self[1], self.grid, self.rest, self.mask
+    def to(self, device: torch.device | str) -> State:
+        """The same state on another device."""
+        return self.map(lambda t: t.to(torch.device(device)))
+
+    @property
+    def _others(self) -> dict[str, Tensor | None]:
+        return {name: getattr(self, name) for name in _OTHERS}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return State, tuple(self), self._others
 
     def __repr__(self) -> str:
-        return f"State(y={self[0]!r}, z={self[1]!r})"
+        return f"State({', '.join(map(repr, self))})"
 
 
-_FIELDS = ("y", "z", "grid", "rest", "mask")
+_OTHERS = ("grid", "rest", "mask")
+State.__module__ = "unicornn"  # saved states say where to find it
+torch.serialization.add_safe_globals([State])  # torch.load trusts it: it runs no code and holds tensors only
+
+
+def _named(state: State) -> list[tuple[Any, Tensor]]:
+    there = [(pytree.GetAttrKey(name), t) for name, t in state._others.items() if t is not None]
+    return [*((pytree.SequenceKey(i), t) for i, t in enumerate(state)), *there]
+
+
+def _kind(state: State) -> str:
+    """How many tensors there are, and which of the others."""
+    return " ".join([str(len(state)), *(name for name, t in state._others.items() if t is not None)])
+
+
+def _rebuilt(leaves: Any, kind: str) -> State:
+    count, *names = kind.split()
+    leaves = list(leaves)
+    return State(*leaves[: int(count)], **dict(zip(names, leaves[int(count) :], strict=True)))
+
+
 pytree.register_pytree_node(
     State,
-    lambda s: (list(s.__getnewargs__()), None),
-    lambda leaves, _: State(*leaves),
+    lambda s: ([t for _, t in _named(s)], _kind(s)),
+    _rebuilt,
     serialized_type_name="unicornn.State",
-    flatten_with_keys_fn=lambda s: ([(pytree.GetAttrKey(k), getattr(s, k)) for k in _FIELDS], None),
+    flatten_with_keys_fn=lambda s: (_named(s), _kind(s)),
 )
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
-from unicornn import UnICORNN
-from unicornn.baselines import GRU, MODELS, Baseline, BaselineState
+from unicornn import State, UnICORNN
+from unicornn.baselines import GRU, MODELS, Baseline
 
 N, b, d, m, L = 7, 4, 3, 6, 2
 lengths = torch.tensor([7, 2, 1, 5])
@@ -50,7 +50,7 @@ def test_forms_of_input(name):
     u = draw(N, b, d)
     output, state = baseline(u)
     assert output.shape == (N, b, m)
-    assert isinstance(state, BaselineState)
+    assert isinstance(state, State)
     assert state[0].shape == (L, b, m)
     assert all(t.shape[:2] == (L, b) for t in state)
     swapped, same = first(u.transpose(0, 1))
@@ -190,7 +190,7 @@ def test_copies_and_saved_parameters_do_the_same(name):
     output, state = baseline(u)
     close(other(u)[0], output)
     close(copy.deepcopy(baseline)(u)[0], output)
-    assert type(copy.deepcopy(state.detach())) is BaselineState
+    assert type(copy.deepcopy(state.detach())) is State
     assert all(t is s for t, s in zip(pytree.tree_leaves(state), state, strict=True))
     assert repr(baseline).startswith(f"{type(baseline).__name__}(\n  {d}, {m}, num_layers={L}")
 

@@ -100,30 +100,29 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
     mask = (torch.rand(3, 3, 4) > 0.3).to(dtype)
     steps = torch.tensor([[0, 2, 8], [9, 1, 2]]) if output == "steps" else None
     chosen = output if steps is None else steps
-    weights = [list(p) for p in (layer.w, layer.V, layer.b, layer.c)]
-    Lambda = [None, None, torch.randn(4, 2, dtype=dtype)]
+    weights = layer.weights._replace(Lambda=[None, None, torch.randn(4, 2, dtype=dtype)])
     with torch.no_grad():
-        start = functional.unicornn(u, *weights, Lambda, mask=mask)[1].detach()
-        plain = functional.unicornn(u, *weights, Lambda, mask=mask, state=start, lengths=lengths, output=chosen)
-        problem = on_card([u, weights, Lambda, mask, chosen])
+        start = functional.unicornn(u, weights, mask=mask)[1].detach()
+        plain = functional.unicornn(u, weights, mask=mask, state=start, lengths=lengths, output=chosen)
+        problem = on_card([u, weights, mask, chosen])
         with Card():
-            u, weights, Lambda, mask, chosen = problem
+            u, weights, mask, chosen = problem
             state = start.map(lambda t: t.as_subclass(OnCard))
             options = {"mask": mask, "lengths": lengths}
-            ours, final = functional.unicornn(u, *weights, Lambda, state=state, output=chosen, **options)
-            back = functional.inverse(u, final, *weights, Lambda, **options)
-            p = functional._problem(u, *weights, Lambda, 0.1, 1.0, mask, lengths, "auto")
+            ours, final = functional.unicornn(u, weights, state=state, output=chosen, **options)
+            back = functional.inverse(u, weights, final, **options)
+            p = functional._problem(u, weights, 0.1, 1.0, mask, lengths, "auto")
             every, which = functional.wanted(chosen, p.u)
             gradients = {}
             for keep in ("invert", "store"):
                 grid, rest = off_card(state.grid), off_card(state.rest)
                 y, pair, end, kept, marks = library._forward(
                     p.u, functional._start(state, p), on_card(grid), rest if rest is None else on_card(rest),
-                    *p.weights, p.mask, p.lengths, which, every, keep, "triton",
+                    *p.coefficients, p.mask, p.lengths, which, every, keep, "triton",
                 )  # fmt: skip
                 gradients[keep] = library._backward(
-                    torch.ones_like(y), torch.ones_like(pair), p.u, end, kept, marks, *p.weights, p.mask, p.lengths,
-                    which, every, True, "triton",
+                    torch.ones_like(y), torch.ones_like(pair), p.u, end, kept, marks, *p.coefficients, p.mask,
+                    p.lengths, which, every, True, "triton",
                 )  # fmt: skip
     results = tree_leaves([ours, final.y, final.z, final.grid, back.grid, gradients])
     assert all(isinstance(t, OnCard) for t in results)

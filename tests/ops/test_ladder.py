@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from tests.problems import CASES, COMPILED, GPU, Problem, relative
-from unicornn import UnICORNN, functional
+from unicornn import UnICORNN
 from unicornn._ops import adjoint, cpu, gpu, reference
 from unicornn._ops import torch_ops as library
-from unicornn._ops.stack import Stack, Weights, kept_length
+from unicornn._ops.stack import Stack, kept_length
 from unicornn._state import to_grid, value
 
 
@@ -38,9 +38,7 @@ def climb(case, rung, dtype, store):
     """Forward and backward of a stack on this rung: output, final state, gradients in the order of ``names``."""
     p, recurrence = problem(case, rung, dtype), RUNGS[rung]
     lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
-    Lambda = [Λ for Λ in p.Lambda if Λ is not None]
-    a = functional.time_steps(p.c, p.dt, torch.float64)
-    weights = Weights(torch.stack(p.w), p.V, torch.stack(p.b), a, Lambda, p.alpha)
+    weights = p.coefficients
     grid, rest = to_grid(torch.stack([p.y, p.z]))
     stack = Stack(recurrence, weights, p.u, grid, p.mask, lengths)
     keep = marks = None
@@ -63,10 +61,7 @@ def climb(case, rung, dtype, store):
 def by_autograd(p):
     p = p.double().requiring_grad()
     lengths = None if p.lengths is None else torch.tensor(p.lengths)
-    a = functional.time_steps(p.c, p.dt)
-    output, y, z = reference.forward(
-        p.u, p.y, p.z, torch.stack(p.w), p.V, torch.stack(p.b), a, p.Lambda, p.alpha, p.mask, lengths
-    )
+    output, y, z = reference.forward(p.u, p.y, p.z, p.coefficients, p.mask, lengths)
     return output.detach(), torch.stack([y, z]).detach(), p.gradients(output, (y, z))
 
 
@@ -122,17 +117,8 @@ def test_the_op_is_the_stack():
     p = Problem(**CASES["everything"], dtype=torch.float32)
     start = torch.stack([p.y, p.z])
     grid, rest = to_grid(start)
-    Lambda = [Λ for Λ in p.Lambda if Λ is not None]
-    weights = (
-        torch.stack(p.w),
-        p.V,
-        torch.stack(p.b),
-        functional.time_steps(p.c, p.dt, torch.float64),
-        Lambda,
-        p.alpha,
-    )
     output, pair, *_ = library.forward(
-        p.u, start, grid, rest, *weights, p.mask, torch.tensor(p.lengths), None, True, "nothing", "cpu"
+        p.u, start, grid, rest, *p.coefficients, p.mask, torch.tensor(p.lengths), None, True, "nothing", "cpu"
     )
     ours = climb("everything", "cpu", torch.float32, False)
     assert torch.equal(output, ours[0])

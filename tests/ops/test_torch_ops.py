@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.problems import CASES, Problem
-from unicornn import UnICORNN, functional
+from unicornn import UnICORNN
 from unicornn._ops import torch_ops as library
 from unicornn._state import to_grid
 
@@ -18,10 +18,9 @@ def arguments(p, keep, every=True, backend="cpu"):
     grid, rest = to_grid(start)
     lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
     steps = None if every else torch.tensor([[0, 1, 0]], device=p.u.device)
-    a = functional.time_steps(p.c, p.dt, torch.float64)
-    weights = leaf(torch.stack(p.w)), p.V, leaf(torch.stack(p.b)), leaf(a)
-    Lambda = [Λ for Λ in p.Lambda if Λ is not None]
-    return p.u, start, grid, rest, *weights, Lambda, p.alpha, p.mask, lengths, steps, every, keep, backend
+    w, V, b, a, Lambda, alpha = p.coefficients
+    weights = leaf(w), V, leaf(b), leaf(a), Lambda, alpha
+    return p.u, start, grid, rest, *weights, p.mask, lengths, steps, every, keep, backend
 
 
 @pytest.mark.parametrize("keep", ["invert", "store"])

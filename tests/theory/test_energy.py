@@ -79,7 +79,7 @@ def test_gradient_orbits_are_gradients(parameter):
 
     def final(θ):
         values = {"w": w, "b": b} | {parameter: [θ]}
-        _, state = functional.unicornn(u, values["w"], V, values["b"], c, dt=layer.dt)
+        _, state = functional.unicornn(u, functional.Weights(values["w"], V, values["b"], c), dt=layer.dt)
         return torch.stack(list(state))[:, 0]
 
     J = torch.autograd.functional.jacobian(final, getattr(layer, parameter)[0].detach())

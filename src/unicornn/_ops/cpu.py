@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,46 +28,6 @@ def _constants(dtype: torch.dtype, alpha: float) -> tuple[Any, Any, Any]:
 
 FEW = 8
 """Rows of a matrix product that are not worth a call to torch."""
-
-_steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares c's values
-
-
-def step(
-    u: Tensor,
-    y: Tensor,
-    z: Tensor,
-    grid: Tensor,
-    w: Sequence[Tensor],
-    V: Sequence[Tensor],
-    b: Sequence[Tensor],
-    c: Sequence[Tensor],
-    time_steps: Callable[[], Tensor],
-    Lambda: Sequence[Tensor | None],
-    dt: tuple[float, ...],
-    alpha: float,
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """One step of the stack for a stream, u (b, d), b <= FEW: y and z (L, b, m) and the grid (2, L, b, m) after it.
-
-    The same bits as a stack over one step, in a fraction of the time: every call of torch counts. The kernel is given
-    addresses, so the caller has checked all tensors: shape, dtype, device, contiguous. None if y and z are not what
-    the grid says, or leave its range.
-    """
-    key = c[0].data_ptr(), y.shape[0], y.shape[2], dt, y.dtype
-    known = _steps.get(key)
-    after = torch.empty_like(y), torch.empty_like(y), torch.empty_like(grid)
-    letters = zip(w, b, c, V, Lambda, strict=True)
-    at = [[0 if t is None else t.data_ptr() for t in layer] + [0] for layer in letters]
-    at.append([t.data_ptr() for t in (y, z, grid, *after)])
-    S = next((l for l, matrix in enumerate(Lambda) if matrix is not None), len(w))
-    arrays, constants, out = (u.numpy(), np.array(at)), _constants(y.dtype, alpha), -1
-    if known is not None:
-        out = launch.call(_kernel("step"), y.dtype, *arrays, *known, *constants, S)
-    if out == -1:  # another c
-        if len(_steps) >= 64:
-            _steps.clear()
-        known = _steps[key] = torch.stack(list(c)).numpy(), time_steps().numpy()
-        out = launch.call(_kernel("step"), y.dtype, *arrays, *known, *constants, S)
-    return None if out else after
 
 
 class Recurrence:

@@ -1,8 +1,7 @@
 """eq:ucrn and eq:inv_ucrn as plain torch loops over time: the definition.
 
 Any device, any floating dtype, differentiable by autograd as often as you like. No grid: reversal is exact only up to
-rounding. Shapes: u (N, b, d); y, z (L, b, m); w, b, a (L, m); V[l] (m, d or m); Lambda[l] (m, d or m) or None;
-mask (L, b, m) or None; lengths (b,) or None.
+rounding. Shapes: u (N, b, d); y, z (L, b, m); mask (L, b, m) or None; lengths (b,) or None.
 """
 
 from __future__ import annotations
@@ -12,39 +11,35 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from unicornn._ops.coefficients import Coefficients
 
-def drive(l: int, below: Sequence[Tensor], V: Sequence[Tensor], b: Tensor, Lambda: Sequence[Tensor | None]) -> Tensor:
+
+def drive(l: int, below: Sequence[Tensor], k: Coefficients) -> Tensor:
     """x = V yˡ⁻¹ + b, and Λ yˡ⁻ˢ⁻¹ with residual stacking (eq:ucrn_res). ``below`` holds u, y¹, …, yˡ⁻¹."""
-    x = torch.nn.functional.linear(below[l], V[l], b[l])
-    Λ = Lambda[l]
-    if Λ is None:
+    x = torch.nn.functional.linear(below[l], k.V[l], k.b[l])
+    if l < k.S:
         return x
-    S = next(i for i, matrix in enumerate(Lambda) if matrix is not None)
-    return x + torch.nn.functional.linear(below[l - S], Λ)
+    return x + torch.nn.functional.linear(below[l - k.S], k.Lambda[l - k.S])
 
 
 def forward(
     u: Tensor,
     y: Tensor,
     z: Tensor,
-    w: Tensor,
-    V: Sequence[Tensor],
-    b: Tensor,
-    a: Tensor,
-    Lambda: Sequence[Tensor | None],
-    alpha: float,
+    k: Coefficients,
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output of the top layer (N, b, m), zero in the padding, and the final y and z (L, b, m)."""
+    w, a, alpha = k.w, k.a, k.alpha
     ys, zs, outputs = list(y), list(z), []
     for n, u_n in enumerate(u):
         running = None if lengths is None else (n < lengths)[:, None]
         if running is not None:
             u_n = torch.where(running, u_n, 0)
         below = [u_n]
-        for l in range(len(V)):
-            x = drive(l, below, V, b, Lambda)
+        for l in range(len(k.V)):
+            x = drive(l, below, k)
             z_n = zs[l] - a[l] * (torch.tanh(w[l] * ys[l] + x) + alpha * ys[l])
             y_n = ys[l] + a[l] * z_n
             if running is not None:
@@ -59,23 +54,19 @@ def inverse(
     u: Tensor,
     y: Tensor,
     z: Tensor,
-    w: Tensor,
-    V: Sequence[Tensor],
-    b: Tensor,
-    a: Tensor,
-    Lambda: Sequence[Tensor | None],
-    alpha: float,
+    k: Coefficients,
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Initial y and z (L, b, m) from the final ones, eq:inv_ucrn."""
+    w, a, alpha = k.w, k.a, k.alpha
     ys, zs = list(y), list(z)
     for n in range(len(u) - 1, -1, -1):
         running = None if lengths is None else (n < lengths)[:, None]
         below = [u[n] if running is None else torch.where(running, u[n], 0)]
-        for l in range(len(V)):
+        for l in range(len(k.V)):
             below.append(ys[l] if mask is None else ys[l] * mask[l])
-            x = drive(l, below, V, b, Lambda)
+            x = drive(l, below, k)
             y_n = ys[l] - a[l] * zs[l]
             z_n = zs[l] + a[l] * (torch.tanh(w[l] * y_n + x) + alpha * y_n)
             if running is not None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from unicornn._ops.coefficients import Coefficients
 from unicornn._ops.memory import aligned, empty, reused
 
 LINE = 16
@@ -69,18 +70,6 @@ def kept_length(N: int, b: int, m: int) -> int:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """w, b (L, m); a (L, m) in float64; V[l] (m, d or m); Lambda: the matrices of the layers that skip S layers."""
-
-    w: Tensor
-    V: Sequence[Tensor]
-    b: Tensor
-    a: Tensor
-    Lambda: Sequence[Tensor]
-    alpha: float
-
-
-@dataclass(frozen=True)
 class Chunk:
     index: int
     n0: int
@@ -97,7 +86,7 @@ class Stack:
     def __init__(
         self,
         recurrence: type[Recurrence],
-        weights: Weights,
+        coefficients: Coefficients,
         u: Tensor,
         grid: Tensor,
         mask: Tensor | None = None,
@@ -105,10 +94,11 @@ class Stack:
         steps: Tensor | None = None,
     ) -> None:
         self.u = u
-        (self.N, self.batch, self.d), (self.L, self.m) = u.shape, weights.w.shape
-        self.S = self.L - len(weights.Lambda)
+        k = coefficients
+        (self.N, self.batch, self.d), (self.L, self.m) = u.shape, k.w.shape
+        self.S = k.S
         self.K = chunk_length(recurrence, self.N, self.batch, self.m)
-        self.V, self.Lambda = ([aligned(matrix) for matrix in letter] for letter in (weights.V, weights.Lambda))
+        self.V, self.Lambda = ([aligned(matrix) for matrix in letter] for letter in (k.V, k.Lambda))
         self.order = self.lengths = None
         if lengths is not None:
             self.order = torch.argsort(lengths, descending=True, stable=True)
@@ -117,9 +107,7 @@ class Stack:
             grid, mask = grid[:, :, self.order], None if mask is None else mask[:, self.order]
         self.mask = mask
         self.recurrence = recurrence
-        self.layers = [
-            recurrence(weights.w[l], weights.b[l], weights.a[l], weights.alpha, grid[:, l]) for l in range(self.L)
-        ]
+        self.layers = [recurrence(k.w[l], k.b[l], k.a[l], k.alpha, grid[:, l]) for l in range(self.L)]
         self.end = self.shortest = self.N
         if self.lengths is not None:
             self.end, self.shortest = self.lengths[[0, -1]].tolist()

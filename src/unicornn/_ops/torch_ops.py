@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from unicornn._ops import cpu, gpu
+from unicornn._ops.coefficients import Coefficients
 from unicornn._ops.memory import empty, reused
-from unicornn._ops.stack import Recurrence, Stack, Weights, chunk_length, kept_length
+from unicornn._ops.stack import Recurrence, Stack, chunk_length, kept_length
 from unicornn._state import RANGE, value
 from unicornn.errors import BadValue, OutOfRange
 
@@ -92,7 +93,7 @@ def _forward(
     check_values(len(u), lengths, steps)
     inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
     recurrence = _recurrence(u, backend)
-    stack = Stack(recurrence, Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    stack = Stack(recurrence, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     shape, cuts, state = _room(recurrence, u, w, keep)
     kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
@@ -149,7 +150,7 @@ def _backward(
     need_u: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
-    stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    stack = Stack(_recurrence(u, backend), Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     stored = kept.numel() > 0
     gradients = stack.backward(g_output, g_final, every, kept if stored else None, marks if stored else None, need_u)
     if not stored and (beyond := stack.out_of_range):
@@ -179,7 +180,7 @@ def _inverse(
     backend: str,
 ) -> Tensor:
     check_values(len(u), lengths, None)
-    stack = Stack(_recurrence(u, backend), Weights(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
+    stack = Stack(_recurrence(u, backend), Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
     stack.inverse()
     if beyond := stack.out_of_range:
         raise OutOfRange(_beyond(beyond))

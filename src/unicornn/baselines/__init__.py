@@ -12,7 +12,6 @@ Example:
 from torch import nn
 
 from unicornn.baselines._base import Baseline as Baseline
-from unicornn.baselines._base import BaselineState as BaselineState
 from unicornn.baselines.antisymmetric import Antisymmetric as Antisymmetric
 from unicornn.baselines.antisymmetric import GatedAntisymmetric as GatedAntisymmetric
 from unicornn.baselines.cornn import CoRNN as CoRNN

@@ -6,15 +6,17 @@ a ``StepLayer``, of which only the step in time is written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
-from unicornn.errors import BadType, BadValue
+from unicornn import functional
+from unicornn._ops import torch_ops
+from unicornn._recurrent import Recurrent
+from unicornn._state import State
 
 Step = Callable[..., tuple[Tensor, ...]]
 """``step(x_n, *state)``, all (b, ·): the state after the step; its first tensor is the output."""
@@ -27,41 +29,6 @@ class Common(TypedDict, total=False):
     batch_first: bool
     device: Any
     dtype: Any
-
-
-class BaselineState(tuple[Tensor, ...]):
-    """The final state of a baseline: a tuple of tensors (L, b, ·) that also carries the dropout mask of the sequences.
-
-    Handing it back goes on with the same mask; with a plain tuple of tensors a new one is drawn.
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import CoRNN
-        >>> y, z = CoRNN(3, 8)(torch.randn(20, 5, 3))[1]
-        >>> y.shape
-        torch.Size([1, 5, 8])
-    """
-
-    mask: Tensor | None
-
-    def __new__(cls, tensors: Iterable[Tensor], mask: Tensor | None = None) -> BaselineState:
-        self = tuple.__new__(cls, tensors)
-        self.mask = mask
-        return self
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return tuple(self), self.mask
-
-    def map(self, f: Callable[[Tensor], Tensor]) -> BaselineState:
-        """``f`` applied to every tensor, the mask too."""
-        return BaselineState(map(f, self), None if self.mask is None else f(self.mask))
-
-    def detach(self) -> BaselineState:
-        """The same state, cut off from the graph: for truncated back-propagation."""
-        return self.map(Tensor.detach)
-
-
-pytree.register_pytree_node(BaselineState, lambda s: (list(s), s.mask), BaselineState)
 
 
 class Layer(nn.Module):
@@ -131,7 +98,7 @@ def over_time(
     return torch.stack(outputs), state
 
 
-class Baseline(nn.Module):
+class Baseline(Recurrent):
     """A stack of equal layers with ``unicornn.UnICORNN``'s contract.
 
     A subclass names its published hyperparameters as keywords and hands them on as ``own``, checked:
@@ -179,15 +146,10 @@ class Baseline(nn.Module):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__()
-        self.input_size = checks.whole("input_size", input_size, 1)
-        self.hidden_size = m = checks.whole("hidden_size", hidden_size, 1)
-        self.num_layers = checks.whole("num_layers", num_layers, 1)
-        self.dropout = checks.number(
-            "dropout", dropout, "a number in [0, 1)", isinstance(dropout, (int, float)) and 0 <= dropout < 1
-        )
-        self.batch_first = batch_first
+        super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
+        m = self.hidden_size
         self.own = dict(own or {})
+        self.state_rows = self.num_layers
         self.state_widths = (m,) * states if isinstance(states, int) else states
         self.layers = nn.ModuleList(layer(width, m, device=device, dtype=dtype, **self.own) for width in self._widths())
         self.reset_parameters()
@@ -229,90 +191,27 @@ class Baseline(nn.Module):
         text += f", dropout={self.dropout}" if self.dropout else ""
         return text + (", batch_first=True" if self.batch_first else "")
 
-    def forward(
-        self,
-        input: Tensor,
-        state: Sequence[Tensor] | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        output: str = "all",
-    ) -> tuple[Tensor, BaselineState]:
-        """Runs the layers over the sequences.
-
-        Args:
-            input: (N, b, d), (b, N, d) with ``batch_first``, or (N, d) unbatched.
-            state: the initial state, each tensor (L, b, m) or (L, m); zero if None.
-            lengths: (b,), the length of each sequence; what comes after is padding, and never looked at.
-            output: "all": every step. "last": each sequence's output at its own end.
-
-        Returns:
-            The output, (N, b, m) or (b, m) with the batch in front if ``batch_first``, zero in the padding. And the
-            final state, at each sequence's own length.
-        """
-        u, batched = self._time_first(input)
-        checks.choice("output", output, ("all", "last"))
-        ends = self._ends(lengths, u, batched)
-        start = self._start(state, u, batched)
-        mask = self._mask(state, u.shape[1], batched)
-        running = None if ends is None else within(len(u), ends)
+    def _run(
+        self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, State]:
+        checks.same_kind("input", u, next(self.parameters()), "the parameters'")
+        every, steps = functional.wanted(output, u)
+        torch_ops.check_values(len(u), lengths, steps)
+        if state is None:
+            state = tuple(u.new_zeros(self.num_layers, u.shape[1], width) for width in self.state_widths)
+        for i, t in enumerate(state):
+            checks.same_kind(f"state[{i}]", t, u, "the input's")
+        running = None if lengths is None else within(len(u), lengths)
 
         def shown(h: Tensor, l: int | None = None) -> Tensor:
             h = h if mask is None or l is None else h * mask[l]
             return h if running is None else torch.where(running, h, 0)
 
-        result, finals = self._stack(shown(u), start, ends, shown)
-        if output == "last":
-            result = result[-1] if ends is None else result[ends - 1, torch.arange(len(ends), device=ends.device)]
-        after = BaselineState(map(torch.stack, zip(*finals, strict=True)), mask)
-        if not batched:
-            return result.squeeze(-2), after.map(lambda t: t.squeeze(-2))
-        return (result.transpose(0, 1) if self.batch_first and output == "all" else result), after
-
-    def _time_first(self, input: Any) -> tuple[Tensor, bool]:
-        form = "(b, N, d)" if self.batch_first else "(N, b, d)"
-        if not isinstance(input, Tensor):
-            raise BadType(f"input: expected a tensor {form} or (N, d), got {type(input).__name__}")
-        if input.dim() not in (2, 3) or 0 in input.shape[:-1]:
-            raise BadValue(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
-        if input.shape[-1] != self.input_size:
-            raise BadValue(
-                f"input: expected {self.input_size} features (input_size) in the last dimension of {form}, "
-                f"got shape {tuple(input.shape)}"
-            )
-        checks.same_kind("input", input, next(self.parameters()), "the parameters'")
-        if input.dim() == 2:
-            return input.unsqueeze(1), False
-        return (input.transpose(0, 1) if self.batch_first else input), True
-
-    def _ends(self, lengths: Any, u: Tensor, batched: bool) -> Tensor | None:
-        if lengths is None:
-            return None
-        if not batched:
-            raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
-        ends = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-        if not bool(((ends >= 1) & (ends <= len(u))).all()):
-            raise BadValue(f"lengths: expected numbers from 1 to N={len(u)}, got {ends.tolist()}")
-        return ends
-
-    def _start(self, state: Any, u: Tensor, batched: bool) -> tuple[Tensor, ...]:
-        """The initial states, each (L, b, ·)."""
-        L, batch, widths = self.num_layers, u.shape[1], self.state_widths
-        if state is None:
-            return tuple(u.new_zeros(L, batch, width) for width in widths)
-        if not isinstance(state, (tuple, list)) or len(state) != len(widths):
-            got = type(state).__name__ + (f" of {len(state)}" if isinstance(state, (tuple, list)) else "")
-            raise BadType(f"state: expected a tuple of {len(widths)} tensors, got {got}")
-        meaning = "(L, b, m)" if batched else "(L, m), the input being unbatched"
-        for i, (t, width) in enumerate(zip(state, widths, strict=True)):
-            checks.tensor(f"state[{i}]", t, (L, batch, width) if batched else (L, width), meaning, u)
-        return tuple(state) if batched else tuple(t.unsqueeze(-2) for t in state)
-
-    def _mask(self, state: Any, batch: int, batched: bool) -> Tensor | None:
-        """The dropout mask (L, b, m) of the sequences: the one they began with, or a new one."""
-        if not (self.training and self.dropout):
-            return None
-        shape, keep, like = (self.num_layers, batch, self.hidden_size), 1 - self.dropout, next(self.parameters())
-        if isinstance(state, BaselineState) and state.mask is not None:
-            old = state.mask if batched else state.mask.unsqueeze(-2)
-            if old.shape == shape:
-                return old
-        return torch.empty(shape, device=like.device, dtype=like.dtype).bernoulli_(keep) / keep
+        result, finals = self._stack(shown(u), tuple(state), lengths, shown)
+        final = State(*map(torch.stack, zip(*finals, strict=True)), mask=mask)
+        if steps is not None:
+            return functional.at_steps(result, steps), final
+        if every:
+            return result, final
+        last = result[-1] if lengths is None else result[lengths - 1, torch.arange(u.shape[1], device=u.device)]
+        return last, final

@@ -49,13 +49,13 @@ def _up_at_the_end(layer: UnICORNN, run: list[Orbit], target: Tensor | float) ->
     """∂E_n/∂y_n¹ by the ways that lie in step n alone, eq:mat3: (b, m)."""
     g = [torch.zeros_like(orbit.y[-1]) for orbit in run]
     g[-1] = run[-1].y[-1] - target
-    _, V, _, _, Lambda = layer._parameters_by_letter
+    _, V, _, _, Lambda = layer.weights
     for l in range(len(run) - 1, 0, -1):
         orbit = run[l]
         pull = -(orbit.a**2) * orbit.slope[-1] * g[l]
         g[l - 1] = g[l - 1] + pull @ V[l].detach().double()
-        if Lambda[l] is not None and l > layer.residual:
-            g[l - layer.residual - 1] = g[l - layer.residual - 1] + pull @ Lambda[l].detach().double()
+        if Lambda is not None and l > layer.residual:
+            g[l - layer.residual - 1] = g[l - layer.residual - 1] + pull @ Lambda[l].detach().double()  # type: ignore[union-attr]
     return g[0]
 
 

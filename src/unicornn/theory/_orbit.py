@@ -59,8 +59,8 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
     if layer.bidirectional:
         raise BadValue("layer: expected bidirectional=False, for time has one direction here")
     u, batched = layer._time_first(input)
-    state = layer._with_batch(state, batched)
-    w, _, _, c, _ = _letters(layer)
+    state = layer._with_batch(state, u.shape[1] if batched else None)
+    w, _, _, c, _ = _in_float64(layer)
     a = functional.time_steps(c, layer.dt, torch.float64)
     shape = (1, u.shape[1], layer.hidden_size)
     below: list[Tensor] = []
@@ -79,24 +79,24 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
 
 def driven(layer: UnICORNN, l: int, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """What layer l makes of its drive x (N, b, m), from the state y, z (1, b, m): differentiable, (N, b, m)."""
-    w, _, b, c, _ = _letters(layer)
+    w, _, b, c, _ = _in_float64(layer)
     direct = torch.eye(layer.hidden_size, dtype=torch.float64)
     options: dict[str, Any] = {"dt": layer.dt[l], "alpha": layer.alpha, "state": (y, z)}
-    return functional.unicornn(x, [w[l]], [direct], [torch.zeros_like(b[l])], [c[l]], **options)[0]
+    weights = functional.Weights([w[l]], [direct], [torch.zeros_like(b[l])], [c[l]])
+    return functional.unicornn(x, weights, **options)[0]
 
 
 def sources(layer: UnICORNN, input: Tensor, below: list[Tensor]) -> Iterator[Tensor]:
     """x of each layer in turn, (N, b, m): V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ + b. Who asks, appends each layer's output to ``below``."""
-    _, V, b, _, Lambda = _letters(layer)
+    _, V, b, _, Lambda = _in_float64(layer)
     u = layer._time_first(input)[0].detach().double()
     for l in range(layer.num_layers):
         x = (below[l - 1] if l else u) @ V[l].t() + b[l]
-        if Lambda[l] is not None:
+        if Lambda is not None and l >= layer.residual:
             k = l - layer.residual
-            x = x + (below[k - 1] if k else u) @ Lambda[l].t()
+            x = x + (below[k - 1] if k else u) @ Lambda[l].t()  # type: ignore[union-attr]
         yield x
 
 
-def _letters(layer: UnICORNN) -> list[list[Any]]:
-    """w, V, b, c, Λ in float64."""
-    return [[None if t is None else t.detach().double() for t in ts] for ts in layer._parameters_by_letter]
+def _in_float64(layer: UnICORNN) -> functional.Weights:
+    return layer.weights.map(lambda t: t.detach().double())

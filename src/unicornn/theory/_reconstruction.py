@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unicornn._layer import UnICORNN
 from unicornn._ops import adjoint
-from unicornn._ops.stack import Stack, Weights, kept_length
+from unicornn._ops.stack import Stack, kept_length
 from unicornn.errors import BadType
 from unicornn.theory._orbit import orbits
 
@@ -71,7 +71,7 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
         raise BadType(f"layer: expected a UnICORNN of one direction, got {layer}")
     layer = copy.deepcopy(layer).eval()  # no dropout, and gradients of its own
     u, batched = layer._time_first(input)
-    u, state = u.detach(), layer._with_batch(state, batched)
+    u, state = u.detach(), layer._with_batch(state, u.shape[1] if batched else None)
     shape = 2, layer.num_layers, u.shape[1], layer.hidden_size
     start = u.new_zeros(shape) if state is None else torch.stack([t.detach() for t in state])
     layer.batch_first = False
@@ -80,11 +80,11 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
         _, final = layer(u, (start[0], start[1]), output="last")
         exact = torch.stack(list(layer.inverse(u, final)))
 
-    w, V, b, _, Λ = ([t.detach() for t in letter if t is not None] for letter in layer._parameters_by_letter)
-    weights = Weights(torch.stack(w), V, torch.stack(b), layer.time_steps().detach(), Λ, layer.alpha)
+    own = layer.weights.map(Tensor.detach)
+    weights = own.coefficients(layer.dt, layer.alpha, u.dtype, u.dtype)._replace(a=layer.time_steps().detach())
     run = Stack(_Plain, weights, u, start)
-    keep = u.new_empty(len(w), kept_length(len(u), u.shape[1], len(w[0])))
-    marks = u.new_empty(len(run.cuts), len(w), 2, *start.shape[2:])
+    keep = u.new_empty(own.L, kept_length(len(u), u.shape[1], own.m))
+    marks = u.new_empty(len(run.cuts), own.L, 2, *start.shape[2:])
     output, last = run.forward(True, keep, marks), run.state
     stacks = {name: Stack(_Plain, weights, u, last) for name in ("invert", "store")}
     kept: dict[str, tuple[Any, Any]] = {"invert": (None, None), "store": (keep, marks)}

@@ -1,0 +1,189 @@
+"""What all recurrent layers share: nn.LSTM's forms of input and state, lengths, and variational dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from unicornn import _checks as checks
+from unicornn._state import State
+from unicornn.errors import BadType, BadValue
+
+
+class Setting:
+    """A number of a module, checked whenever it is set. Without ``__get__`` reading it costs what any attribute does.
+
+    Args:
+        check: ``check(module, name, value)`` returns what to store, or raises.
+    """
+
+    def __init__(self, check: Callable[[Any, str, Any], Any]) -> None:
+        self.check = check
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __set__(self, module: nn.Module, value: Any) -> None:
+        module.__dict__[self.name] = self.check(module, self.name, value)
+
+
+class _Input(NamedTuple):
+    """What came, as (N, b, d), and how it came."""
+
+    u: Tensor
+    lengths: Tensor | None
+    batched: bool
+    packed: PackedSequence | None
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers with nn.LSTM's contract.
+
+    A subclass says in ``_run`` what the layers do with input (N, b, d), and sets ``state_rows`` and ``state_widths``:
+    its state is one tensor (state_rows, b, width) for each of the widths.
+    """
+
+    state_rows: int
+    state_widths: tuple[int, ...]
+    dropout: Any = Setting(lambda _, name, value: checks.share(name, value))
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int, *, dropout: float, batch_first: bool
+    ) -> None:
+        super().__init__()
+        self.input_size = checks.whole("input_size", input_size, 1)
+        self.hidden_size = checks.whole("hidden_size", hidden_size, 1)
+        self.num_layers = checks.whole("num_layers", num_layers, 1)
+        self.dropout = dropout
+        self.batch_first = batch_first
+
+    def _run(
+        self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, State]:
+        """The layers over u (N, b, d), from a state whose shapes are right, or None.
+
+        lengths (b,) int64, their values unchecked, or None; output as it came; mask (state_rows, b, m) or None.
+        Returns the output, (N, b, ·), (k, b, ·) or, for "last", (b, ·), zero in the padding, and the final state.
+        """
+        raise NotImplementedError
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        state: Sequence[Tensor] | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        output: str | Tensor = "all",
+    ) -> tuple[Any, State]:
+        """Runs the layers over the sequences.
+
+        Args:
+            input: (N, b, d), (b, N, d) with ``batch_first``, (N, d) unbatched, or a PackedSequence.
+            state: the initial state, each tensor (L, b, m) or (L, m); zero if None.
+            lengths: (b,), the length of each sequence; what comes after is padding, and never looked at.
+            output: "all": every step. "last": each sequence's output at its own end (in both directions: where each
+                direction ends). A LongTensor of time steps, (k,) or (k, b): the output at these.
+
+        Returns:
+            The output, (N, b, m), (b, m) or (k, b, m) with the batch in front if ``batch_first``, zero in the padding;
+            a PackedSequence if one came and all is wanted. And the final ``State``, at each sequence's own length.
+        """
+        u, ends, batched, packed = self._input(input, lengths)
+        if not batched and isinstance(output, Tensor) and output.dim() != 1:
+            got = tuple(output.shape)
+            raise BadValue(f"output: expected time steps of shape (k,) with unbatched input, got {got}")
+        state = self._with_batch(state, u.shape[1] if batched else None)
+        mask = self._mask(state, u.shape[1])
+        result, final = self._run(u, state, ends, output, mask)
+        if packed is not None and isinstance(output, str) and output == "all":
+            return _packed_as(packed, result, ends), final
+        if not batched:
+            return result.squeeze(-2), final.map(lambda t: t.squeeze(-2))
+        return (result.transpose(0, 1) if self.batch_first and result.dim() == 3 else result), final
+
+    # From nn.LSTM's many forms of input to (N, b, d)
+
+    def _input(self, input: Any, lengths: Any) -> _Input:
+        if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise BadValue("lengths: expected None with a PackedSequence, which has its own")
+            u, ends = self._unpacked(input)
+            return _Input(u, ends.to(u.device), True, input)
+        u, batched = self._time_first(input)
+        if lengths is None:
+            return _Input(u, None, batched, None)
+        if not batched:
+            raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
+        ends = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
+        return _Input(u, ends, batched, None)
+
+    def _time_first(self, input: Any) -> tuple[Tensor, bool]:
+        form = "(b, N, d)" if self.batch_first else "(N, b, d)"
+        if not isinstance(input, Tensor):
+            raise BadType(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
+        if input.dim() not in (2, 3) or 0 in input.shape[:-1]:
+            raise BadValue(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
+        if input.shape[-1] != self.input_size:
+            raise BadValue(
+                f"input: expected {self.input_size} features (input_size) in the last dimension of {form}, "
+                f"got shape {tuple(input.shape)}"
+            )
+        if input.dim() == 2:
+            return input.unsqueeze(1), False
+        return (input.transpose(0, 1) if self.batch_first else input), True
+
+    def _unpacked(self, packed: PackedSequence) -> tuple[Tensor, Tensor]:
+        sizes = packed.batch_sizes
+        if bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.sum()) != len(packed.data):
+            raise BadValue(
+                "input: expected a PackedSequence sorted by falling length (batch_sizes never rising, adding up to the "
+                f"{len(packed.data)} rows of its data), got batch_sizes {sizes.tolist()}"
+            )
+        if packed.data.dim() != 2 or packed.data.shape[-1] != self.input_size:
+            got = tuple(packed.data.shape[1:])
+            raise BadValue(f"input: expected {self.input_size} features (input_size) in a PackedSequence, got {got}")
+        return pad_packed_sequence(packed)
+
+    # States and masks
+
+    def _with_batch(self, state: Any, batch: int | None) -> Any:
+        """The state, checked, with its batch dimension; ``batch`` is None where the input has none."""
+        if state is None:
+            return None
+        widths = self.state_widths
+        if not isinstance(state, (tuple, list)) or len(state) != len(widths):
+            got = type(state).__name__ + (f" of {len(state)}" if isinstance(state, (tuple, list)) else "")
+            raise BadType(f"state: expected {self._state_form()}, got {got}")
+        meaning = "(L, m), the input being unbatched" if batch is None else "(L, b, m)"
+        for i, (t, width) in enumerate(zip(state, widths, strict=True)):
+            shape = (self.state_rows, width) if batch is None else (self.state_rows, batch, width)
+            checks.tensor(f"state[{i}]", t, shape, meaning)
+        if batch is not None:
+            return state
+        if isinstance(state, State):
+            return state.map(lambda t: t.unsqueeze(-2))
+        return tuple(t.unsqueeze(-2) for t in state)
+
+    def _state_form(self) -> str:
+        return f"a tuple of {len(self.state_widths)} tensors"
+
+    def _mask(self, state: Any, batch: int) -> Tensor | None:
+        """The dropout mask (L, b, m) of the sequences: the one they began with, or a new one."""
+        if not (self.training and self.dropout):
+            return None
+        shape, keep, like = (self.state_rows, batch, self.hidden_size), 1 - self.dropout, next(self.parameters())
+        if isinstance(state, State) and state.mask is not None and state.mask.shape == shape:
+            return state.mask
+        return torch.empty(shape, device=like.device, dtype=like.dtype).bernoulli_(keep) / keep
+
+
+def _packed_as(packed: PackedSequence, result: Tensor, lengths: Tensor | None) -> PackedSequence:
+    """The output (N, b, ·) in the order of the input."""
+    assert lengths is not None
+    if packed.sorted_indices is not None:
+        result, lengths = result.index_select(1, packed.sorted_indices), lengths[packed.sorted_indices]
+    data = pack_padded_sequence(result, lengths.cpu()).data
+    return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)

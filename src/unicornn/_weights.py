@@ -1,0 +1,122 @@
+"""The parameters of a stack, layer by layer, with all that is asked of their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import _checks as checks
+from unicornn._ops.coefficients import Coefficients
+from unicornn.errors import BadType, BadValue
+
+
+class Weights(NamedTuple):
+    """The parameters of L layers, each a sequence with one tensor per layer. ``UnICORNN.weights`` has a layer's own.
+
+    Args:
+        w, b, c: one (m,) per layer.
+        V: one matrix per layer, (m, d) for the first and (m, m) for the others.
+        Lambda: None, or per layer None for the first S >= 2 and a matrix for the others, (m, d) for the first of them
+            and (m, m) after it (eq:ucrn_res).
+
+    Example:
+        >>> import torch
+        >>> from unicornn.functional import Weights
+        >>> weights = Weights([torch.rand(4)], [torch.randn(4, 2)], [torch.zeros(4)], [torch.zeros(4)])
+        >>> weights.L, weights.m, weights.d
+        (1, 4, 2)
+    """
+
+    w: Sequence[Tensor]
+    V: Sequence[Tensor]
+    b: Sequence[Tensor]
+    c: Sequence[Tensor]
+    Lambda: Sequence[Tensor | None] | None = None
+
+    @property
+    def L(self) -> int:
+        """How many layers there are."""
+        return len(self.w)
+
+    @property
+    def m(self) -> int:
+        """How many neurons a layer has."""
+        return len(self.w[0])
+
+    @property
+    def d(self) -> int:
+        """How many features the input has."""
+        return self.V[0].shape[1]
+
+    @property
+    def S(self) -> int:
+        """How many layers the residual connections skip: the number of the first layer with a Λ, L if there is none."""
+        if self.Lambda is None:
+            return len(self.w)
+        return next((l for l, matrix in enumerate(self.Lambda) if matrix is not None), len(self.w))
+
+    def map(self, f: Any) -> Weights:
+        """``f`` applied to every tensor."""
+        w, V, b, c = ([f(t) for t in letter] for letter in self[:4])
+        return Weights(w, V, b, c, None if self.Lambda is None else [None if t is None else f(t) for t in self.Lambda])
+
+    def check(self) -> None:
+        """Raises an error that names the first tensor which is not of the shape, dtype or device it should be of."""
+        letters = dict(zip(("w", "V", "b", "c"), self[:4], strict=True))
+        for name, letter in letters.items():
+            if not isinstance(letter, (list, tuple, nn.ParameterList)):
+                raise BadType(f"{name}: expected a sequence with one tensor per layer, got {type(letter).__name__}")
+        if not len(self.w) == len(self.V) == len(self.b) == len(self.c) >= 1:
+            got = ", ".join(str(len(letter)) for letter in letters.values())
+            raise BadValue(f"w, V, b, c: expected one tensor per layer in each, got {got}")
+        first, V = self.w[0], self.V[0]
+        for name, t, form in (("w[0]", first, "(m,)"), ("V[0]", V, "(m, d)")):
+            if not isinstance(t, Tensor) or t.dim() != len(form.split()) or 0 in t.shape:
+                kind = tuple(t.shape) if isinstance(t, Tensor) else type(t).__name__
+                raise BadValue(f"{name}: expected a tensor of shape {form}, got {kind}")
+        if not first.is_floating_point():
+            raise BadType(f"w: expected floating-point parameters, got {first.dtype}")
+        (m,), d, L, S = first.shape, V.shape[1], len(self.w), self.S
+        for l in range(L):
+            checks.tensor(f"V[{l}]", self.V[l], (m, m if l else d), "(m, m)" if l else "(m, d)", first)
+            for name in "wbc":
+                checks.tensor(f"{name}[{l}]", letters[name][l], (m,), "(m,)", first)
+        if self.Lambda is None:
+            return
+        if not isinstance(self.Lambda, (list, tuple, nn.ParameterList)) or len(self.Lambda) != L:
+            got = str(len(self.Lambda)) if hasattr(self.Lambda, "__len__") else type(self.Lambda).__name__
+            raise BadValue(f"Lambda: expected one matrix or None per layer ({L}), got {got}")
+        if (S < 2 and L > S) or any(matrix is None for matrix in self.Lambda[S:]):
+            raise BadValue("Lambda: expected None for the first S >= 2 layers and matrices for all others")
+        for l, matrix in enumerate(self.Lambda[S:], start=S):
+            checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", first)
+
+    def coefficients(self, dt: tuple[float, ...], alpha: float, full: torch.dtype, low: torch.dtype) -> Coefficients:
+        """What the ops compute with: matrices in ``low`` precision, all else in ``full``, and a in float64."""
+        matrices = [] if self.Lambda is None else [matrix for matrix in self.Lambda if matrix is not None]
+        return Coefficients(
+            torch.stack(list(self.w)).to(full),
+            [matrix.to(low) for matrix in self.V],
+            torch.stack(list(self.b)).to(full),
+            time_steps(self.c, dt, torch.float64),
+            [matrix.to(low) for matrix in matrices],
+            alpha,
+        )
+
+
+def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
+    """Effective time steps a = Δt·σ̂(c) (L, m), of every neuron of every layer. σ̂ of the paper is the logistic function.
+
+    Example:
+        >>> import torch
+        >>> time_steps([torch.zeros(2)], dt=0.1)
+        tensor([[0.0500, 0.0500]])
+    """
+    steps = checks.time_steps(dt, len(c))
+    share = torch.sigmoid(torch.stack(list(c)).to(dtype or c[0].dtype))
+    if len(set(steps)) == 1:
+        return share * steps[0]
+    return share * torch.tensor(steps, dtype=share.dtype, device=share.device)[:, None]
