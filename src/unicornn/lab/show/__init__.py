@@ -1,0 +1,4 @@
+"""A page on which a trained network thinks: it runs in the browser, step by step, forwards and backwards."""
+
+from unicornn.lab.show._page import Sample as Sample
+from unicornn.lab.show._page import show as show

@@ -1,0 +1,137 @@
+"use strict";
+// The network: eq:ucrn on the layer's grid, forwards and backwards, and what is read off it.
+
+const numbers = text => new Float32Array(Uint8Array.from(atob(text), each => each.charCodeAt(0)).buffer);
+
+class Network {
+  constructor(data) {
+    Object.assign(this, data);
+    this.layers = data.layers.map(layer => ({
+      ...layer, w: numbers(layer.w), V: numbers(layer.V), b: numbers(layer.b), a: Float64Array.from(layer.a),
+      Lambda: layer.Lambda === null ? null : numbers(layer.Lambda),
+    }));
+    this.W = numbers(data.readout.weight);
+    this.bias = numbers(data.readout.bias);
+    this.m = this.layers[0].w.length;
+  }
+
+  load(sample) {
+    this.u = numbers(sample.u);
+    this.N = Math.ceil(sample.length / this.patch);
+    this.rest();
+  }
+
+  rest() {
+    this.n = 0;
+    this.y = this.layers.map(() => new Float64Array(this.m));
+    this.z = this.layers.map(() => new Float64Array(this.m));
+    this.sum = new Float64Array(this.m);
+    this.cuts = [];
+  }
+
+  input(n) {  // of step n, counted from 0: a patch of samples, zero beyond the end
+    const width = this.d * this.patch, at = n * width;
+    return Float64Array.from({length: width}, (_, i) => this.u[at + i] || 0);
+  }
+
+  rounded(x) { return Math.round(x / this.unit) * this.unit; }
+
+  drive(l, below) {  // V y + Λ y' + b
+    const layer = this.layers[l], x = new Float64Array(this.m);
+    const add = (V, y) => {
+      for (let j = 0; j < this.m; j++) {
+        let s = 0;
+        for (let i = 0, o = j * y.length; i < y.length; i++) s += V[o + i] * y[i];
+        x[j] += s;
+      }
+    };
+    add(layer.V, below[l]);
+    if (layer.Lambda) add(layer.Lambda, below[l - this.residual]);
+    return x.map((v, j) => v + layer.b[j]);
+  }
+
+  force(l, x, j) { return Math.tanh(this.layers[l].w[j] * this.y[l][j] + x[j]) + this.alpha * this.y[l][j]; }
+
+  step() {
+    const below = [this.input(this.n)];
+    for (let l = 0; l < this.layers.length; l++) {
+      const x = this.drive(l, below), a = this.layers[l].a, y = this.y[l], z = this.z[l];
+      for (let j = 0; j < this.m; j++) {
+        z[j] -= this.rounded(a[j] * this.force(l, x, j));
+        y[j] += this.rounded(a[j] * z[j]);
+      }
+      below.push(y);
+    }
+    this.n++;
+    const top = this.y[this.layers.length - 1];
+    this.sum.forEach((_, j) => this.sum[j] += top[j]);
+    if (this.atCut()) this.cuts.push(this.energies());
+  }
+
+  undo() {
+    if (this.atCut()) this.cuts.pop();
+    const top = this.y[this.layers.length - 1];
+    this.sum.forEach((_, j) => this.sum[j] -= top[j]);
+    this.n--;
+    const below = [this.input(this.n)];
+    for (let l = 0; l < this.layers.length; l++) {
+      const a = this.layers[l].a, y = this.y[l], z = this.z[l], after = Float64Array.from(y);
+      const x = this.drive(l, below);
+      for (let j = 0; j < this.m; j++) {
+        y[j] -= this.rounded(a[j] * z[j]);
+        z[j] += this.rounded(a[j] * this.force(l, x, j));
+      }
+      below.push(after);
+    }
+  }
+
+  atCut() {  // whether a segment ends after the steps so far; the last one ends with the sequence
+    for (let i = 1; i < this.segments; i++) if (this.n === Math.floor(this.N * i / this.segments)) return true;
+    return false;
+  }
+
+  energy(l, j) {  // eq:hamil without input
+    const w = this.layers[l].w[j], y = this.y[l][j], z = this.z[l][j], t = Math.abs(w * y);
+    const slope = t < 0.03 ? w * y / 2 * (1 - t ** 2 / 6 + 2 * t ** 4 / 45)
+      : (t + Math.log1p(Math.expm1(-2 * t) / 2)) / (w * y);
+    return z * z / 2 + this.alpha / 2 * y * y + slope * y;
+  }
+
+  energies() {
+    const all = [];
+    for (let l = 0; l < this.layers.length; l++)
+      for (let j = 0; j < this.m; j++) all.push(Math.log(this.energy(l, j) ** 2 + this.small ** 2) / 2);
+    return all;
+  }
+
+  features() {
+    const top = this.y[this.layers.length - 1], found = [];
+    for (const name of this.readouts) {
+      if (name === "last") found.push(...top);
+      if (name === "mean") found.push(...this.sum.map(v => v / Math.max(this.n, 1)));
+      if (name === "energy") {
+        const pieces = [...this.cuts, this.energies()].slice(0, this.segments);
+        const joined = this.segment_pool === "concat"
+          ? pieces.flat() : pieces[0].map((_, k) => pieces.reduce((s, piece) => s + piece[k], 0) / pieces.length);
+        const {mean, variance, eps} = this.standardise;
+        mean.forEach((centre, k) =>  // a segment that has not come yet counts as the mean
+          found.push(k < joined.length ? (joined[k] - centre) / Math.sqrt(variance[k] + eps) : 0));
+      }
+    }
+    return found;
+  }
+
+  output() {
+    const x = this.features();
+    return Array.from(this.bias, (b, k) => {
+      let s = b;
+      for (let i = 0; i < x.length; i++) s += this.W[k * x.length + i] * x[i];
+      return this.centre + this.scale * s;
+    });
+  }
+}
+
+function probabilities(logits) {
+  const top = Math.max(...logits), e = logits.map(v => Math.exp(v - top)), total = e.reduce((a, b) => a + b);
+  return e.map(v => v / total);
+}

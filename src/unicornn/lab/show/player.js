@@ -1,0 +1,183 @@
+// The page: what is seen of the network, and the passing of time.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const network = new Network(data.network), classify = data.classes !== null;
+const $ = id => document.getElementById(id);
+const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128];  // steps a frame
+let speed = SPEEDS.indexOf(data.speed), playing = false, direction = 1, credit = 0, sample = data.samples[0];
+
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const HUES = ["#0b62a4", "#d0622b", "#1b7f4b", "#8e4ec6", "#b0891b", "#c43d6b", "#2b9aa8", "#6b7280"];
+const heat = share => `hsl(${230 - 200 * share} 75% ${matchMedia("(prefers-color-scheme: dark)").matches ? 62 : 45}%)`;
+
+const canvases = network.layers.map((layer, l) => {
+  const section = document.createElement("section"), title = document.createElement("h2");
+  const slow = Math.min(...layer.a), fast = Math.max(...layer.a), note = document.createElement("span");
+  title.textContent = `Layer ${l + 1}`;
+  note.textContent = `${network.m} oscillators, time steps ${slow.toPrecision(2)} to ${fast.toPrecision(2)}`;
+  title.append(note);
+  const canvas = document.createElement("canvas");
+  canvas.height = 150;
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `positions and energies of layer ${l + 1}`);
+  section.append(title, canvas);
+  $("layers").append(section);
+  return canvas;
+});
+const order = network.layers.map(layer => [...layer.a.keys()].sort((i, j) => layer.a[i] - layer.a[j]));
+const span = network.layers.map(() => 0.1);
+
+data.samples.forEach((each, i) => $("sample").append(new Option(each.name, i)));
+const rows = (classify ? data.classes : data.outputs).map((name, k) => {
+  const row = document.createElement("div"), label = document.createElement("span");
+  const track = document.createElement("div"), fill = document.createElement("div"), number = document.createElement("span");
+  row.className = "answer"; track.className = "track"; fill.className = "fill"; number.className = "number";
+  label.textContent = name;
+  track.append(fill);
+  row.append(label, track, number);
+  $("answers").append(row);
+  return {row, fill, number};
+});
+
+function context(canvas) {
+  const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = 150;
+  if (canvas.width !== Math.round(width * ratio)) { canvas.width = Math.round(width * ratio); canvas.height = height * ratio; }
+  canvas.style.height = height + "px";
+  const g = canvas.getContext("2d");
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, width, height);
+  return [g, width, height];
+}
+
+function drawSignal() {
+  const [g, width, height] = context($("signal")), d = network.d, u = network.u, steps = u.length / d;
+  const now = Math.min(network.n * network.patch, steps);
+  let top = 1e-9;
+  for (const v of u) top = Math.max(top, Math.abs(v));
+  for (let i = 0; i < d; i++) {
+    for (const [from, to, alpha] of [[0, steps, 0.18], [0, now, 1]]) {
+      g.globalAlpha = alpha;
+      g.strokeStyle = HUES[i % HUES.length];
+      g.beginPath();
+      const stride = Math.max(1, Math.floor(steps / width / 4));
+      for (let n = from; n < to; n += stride) {
+        const x = n / Math.max(steps - 1, 1) * width, y = height / 2 - u[n * d + i] / top * (height / 2 - 4);
+        n === from ? g.moveTo(x, y) : g.lineTo(x, y);
+      }
+      g.stroke();
+    }
+  }
+  g.globalAlpha = 1;
+  g.fillStyle = colour("--quiet");
+  g.fillRect(now / Math.max(steps, 1) * width, 0, 1, height);
+}
+
+function drawLayer(l) {
+  const [g, width, height] = context(canvases[l]), m = network.m, floor = height - 34;
+  let top = span[l];
+  for (const y of network.y[l]) top = Math.max(top, Math.abs(y));
+  span[l] = top;
+  g.strokeStyle = colour("--line");
+  g.beginPath();
+  g.moveTo(0, floor / 2);
+  g.lineTo(width, floor / 2);
+  g.stroke();
+  order[l].forEach((j, place) => {
+    const share = Math.min(1, Math.max(0, (Math.log10(Math.abs(network.energy(l, j)) + 1e-12) + 6) / 8));
+    const x = (place + 0.5) / m * width, radius = Math.max(1.2, Math.min(5, width / m / 2.4));
+    g.fillStyle = heat(share);
+    g.beginPath();
+    g.arc(x, floor / 2 - network.y[l][j] / top * (floor / 2 - 6), radius, 0, 7);
+    g.fill();
+    g.fillRect(x - radius / 1.5, height - 28 * share, radius * 1.33, 28 * share);
+  });
+}
+
+function draw() {
+  drawSignal();
+  canvases.forEach((_, l) => drawLayer(l));
+  const output = network.output(), shares = classify ? probabilities(output) : output;
+  rows.forEach(({row, fill, number}, k) => {
+    const size = classify ? shares[k] : (shares[k] - data.range[0]) / (data.range[1] - data.range[0] || 1);
+    fill.style.width = `${100 * Math.min(1, Math.max(0, size))}%`;
+    number.textContent = classify ? `${(100 * shares[k]).toFixed(1)} %` : shares[k].toPrecision(4);
+    row.classList.toggle("target", classify && sample.target === k);
+  });
+  $("time").value = network.n;
+  $("now").textContent = `step ${network.n} of ${network.N}`;
+  $("speed").textContent = `${SPEEDS[speed]} step${SPEEDS[speed] === 1 ? "" : "s"} a frame`;
+  $("play").setAttribute("aria-pressed", playing && direction > 0);
+  $("back").setAttribute("aria-pressed", playing && direction < 0);
+  $("play").textContent = playing ? "❚❚ pause" : "▶ play";
+}
+
+function move(steps) {
+  for (let k = 0; k < Math.abs(steps); k++) {
+    if (steps > 0 && network.n < network.N) network.step();
+    if (steps < 0 && network.n > 0) network.undo();
+  }
+}
+
+function frame() {
+  if (!playing) return;
+  credit += SPEEDS[speed];
+  const whole = Math.floor(credit);
+  credit -= whole;
+  move(direction * whole);
+  if ((direction > 0 && network.n === network.N) || (direction < 0 && network.n === 0)) playing = false;
+  draw();
+  if (playing) requestAnimationFrame(frame);
+}
+
+function run(way) {
+  direction = way;
+  if (way > 0 && network.n === network.N) network.rest();
+  if (!playing) { playing = true; requestAnimationFrame(frame); }
+  draw();
+}
+
+function choose(i) {
+  sample = data.samples[i];
+  network.load(sample);
+  span.fill(0.1);
+  $("sample").value = i;
+  $("time").max = network.N;
+  $("channels").textContent = `${network.d} channel${network.d > 1 ? "s" : ""}, ${sample.length} samples`;
+  $("truth").textContent = sample.target === null ? "" : `truth: ${classify ? data.classes[sample.target] : sample.target}`;
+  draw();
+}
+
+const pause = () => { playing = false; draw(); };
+$("play").onclick = () => playing ? pause() : run(1);
+$("back").onclick = () => playing && direction < 0 ? pause() : run(-1);
+$("slower").onclick = () => { speed = Math.max(0, speed - 1); draw(); };
+$("faster").onclick = () => { speed = Math.min(SPEEDS.length - 1, speed + 1); draw(); };
+$("sample").onchange = event => choose(+event.target.value);
+$("time").oninput = event => { playing = false; move(+event.target.value - network.n); draw(); };
+addEventListener("keydown", event => {
+  if (/^(SELECT|INPUT)$/.test(event.target.tagName)) return;
+  const act = {
+    " ": $("play").onclick, ArrowRight: () => run(1), ArrowLeft: () => run(-1), "+": $("faster").onclick,
+    "=": $("faster").onclick, "-": $("slower").onclick,
+    Home: () => { network.rest(); pause(); }, End: () => { move(network.N); pause(); },
+  }[event.key];
+  if (act) { event.preventDefault(); act(); }
+});
+addEventListener("resize", draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+
+// Python's answers for all samples, against those of this page; and back to rest.
+function agreement() {
+  let worst = 0, rest = true;
+  for (const each of data.samples) {
+    network.load(each);
+    move(network.N);
+    network.output().forEach((v, k) => worst = Math.max(worst, Math.abs(v - each.output[k])));
+    move(-network.N);
+    rest &&= [...network.y, ...network.z].every(row => row.every(v => v === 0));
+  }
+  $("agreement").textContent = `${worst.toExponential(1)}; back at the start, ${rest ? "all oscillators are at rest" : "some still move"}`;
+  choose(0);
+}
+choose(0);
+setTimeout(agreement, 0);
