@@ -1,0 +1,83 @@
+"""What an ONNX file costs, and how exact it is: ``python -m benchmarks.export`` writes results/export.json.
+
+Outputs of the last step after 2,000 steps of noise with the state in float32 and in float64, at the settings of three
+of the paper's tasks; and the time of a step of a sequence and of a stream, beside the layer's own, one thread each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unicornn import UnICORNN, export
+from unicornn.lab._environment import environment
+from unicornn.lab._run_folder import write_json
+
+ROOT = Path(__file__).parent.parent
+STEPS = 2000
+SETTINGS = {"default": (0.1, 1.0), "psMNIST": (0.482, 12.53), "EigenWorms, layer 2": (0.0343, 0.0)}
+
+
+@torch.no_grad()
+def error(layer: UnICORNN, u: torch.Tensor, dtype: torch.dtype) -> float:
+    """The largest difference from the layer's outputs, of eq:ucrn with the state in ``dtype``."""
+    h = u
+    for l in range(layer.num_layers):
+        x = h @ layer.V[l].t() + layer.b[l]
+        a = (layer.dt[l] * torch.sigmoid(layer.c[l].double())).to(dtype)
+        y = z = torch.zeros(u.shape[1], layer.hidden_size, dtype=dtype)
+        outputs = []
+        for x_n in x:
+            z = z - a * (torch.tanh(layer.w[l] * y.float() + x_n).to(dtype) + layer.alpha * y)
+            y = y + a * z
+            outputs.append(y.float())
+        h = torch.stack(outputs)
+    return float((h - layer(u)[0]).abs().max())
+
+
+def seconds(job: Callable[[], Any], repeats: int = 5) -> float:
+    times = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - start)
+    return sorted(times[1:])[repeats // 2]
+
+
+def main() -> None:
+    import onnxruntime
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    exact = []
+    for name, (dt, alpha) in SETTINGS.items():
+        layer, u = UnICORNN(3, 64, 2, dt=dt, alpha=alpha).eval(), torch.randn(STEPS, 4, 3)
+        errors = {str(dtype).removeprefix("torch."): error(layer, u, dtype) for dtype in (torch.float32, torch.float64)}
+        exact.append({"setting": name, "dt": dt, "alpha": alpha, **errors})
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    layer, u = UnICORNN(2, 128, 3).eval(), torch.randn(STEPS, 1, 2)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        sequence = onnxruntime.InferenceSession(str(export.onnx(layer, folder + "/a.onnx")), options)
+        step = onnxruntime.InferenceSession(str(export.onnx(layer, folder + "/b.onnx", "step")), options)
+        whole = {"u": u.numpy(), "lengths": torch.tensor([STEPS]).numpy()}
+        zero = torch.zeros(3, 1, 128, dtype=torch.float64).numpy()
+        one = {"u": u[0].numpy(), "y": zero, "z": zero}
+        state = layer.step(u[0])[1]
+        microseconds = {
+            "sequence, onnxruntime": seconds(lambda: sequence.run(None, whole)) / STEPS * 1e6,
+            "sequence, unicornn": seconds(lambda: layer(u, output="last")) / STEPS * 1e6,
+            "step, onnxruntime": seconds(lambda: [step.run(None, one) for _ in range(STEPS)]) / STEPS * 1e6,
+            "step, unicornn": seconds(lambda: [layer.step(u[0], state) for _ in range(STEPS)]) / STEPS * 1e6,
+        }
+    found = {"command": "python -m benchmarks.export", "environment": environment(), "steps": STEPS, "errors": exact}
+    write_json(ROOT / "results" / "export.json", found | {"b=1, d=2, m=128, L=3, microseconds a step": microseconds})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Trained networks as ONNX files, for programs without PyTorch. Needs ``pip install 'unicornn[export]'``.
+
+There are two kinds of file:
+
+    sequence  u (N, b, d), lengths (b,) → output, and of a bare layer y, z; for any N and b. One Scan per layer.
+    step      u (b, d), y, z (L, b, m) → output, y_next, z_next; for any b. The caller keeps the state between calls.
+
+States are float64, whatever the dtype of the input. ``python -m benchmarks.export`` measures why: with float32 states
+the outputs of psMNIST's network are off by several 1e-4 after 2,000 steps, with float64 ones by about 1e-6.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
+from unicornn._state import UNIT, State
+from unicornn.errors import BadType, BadValue, UnicornnError
+from unicornn.models import Network, TextClassifier
+
+KINDS = ("sequence", "step")
+TOLERANCE = 1e-5
+"""Of what a file gives in onnxruntime, relative to the largest output of the network, or to 1."""
+STEPS = 2000
+"""Over how many steps a new file is compared with the network."""
+
+
+class ExportFailed(UnicornnError):
+    """The file does not give what the network gives, so it was not kept."""
+
+
+class _Traced(UnICORNN):
+    """A layer in operations that torch's exporter can translate for any length: eq:ucrn inside of a scan.
+
+    Its exact final state is left in ``held.after``.
+    """
+
+    held: SimpleNamespace
+
+    def forward(  # type: ignore[override]
+        self, input: Tensor, state: Any = None, lengths: Tensor | None = None, output: str = "all"
+    ) -> tuple[Tensor, State]:
+        u, D = input, 2 if self.bidirectional else 1
+        N, batch = u.shape[0], u.shape[1]
+        n = torch.arange(N, device=u.device)[:, None]
+        ends = torch.full((batch,), N, device=u.device) if lengths is None else lengths
+        running = n < ends
+        back = torch.where(running, ends - 1 - n, n)[:, :, None]
+        below, ys, zs = [u], [], []
+        for l in range(self.num_layers):
+            outputs = []
+            for i in range(D * l, D * (l + 1)):
+                x = _drive(self, i, below)
+                x = x if i == D * l else x.gather(0, back.expand(-1, -1, x.shape[2]))
+                y, z = (u.new_zeros(batch, self.hidden_size, dtype=torch.float64) for _ in range(2))
+                if state is not None:
+                    y, z = state[0][i], state[1][i]
+                y, z, out = self._scan(i, x, running[:, :, None], y, z)
+                out = out if i == D * l else out.gather(0, back.expand(-1, -1, out.shape[2]))
+                outputs.append(torch.where(running[:, :, None], out, 0.0))
+                ys.append(y)
+                zs.append(z)
+            below.append(outputs[0] if D == 1 else torch.cat(outputs, 2))
+        self.held.after = exact = State(torch.stack(ys), torch.stack(zs))
+        single = exact.map(lambda t: t.to(self.w[0].dtype))
+        return (below[-1] if output == "all" else torch.cat(list(single.y[-D:]), 1)), single
+
+    def _scan(self, i: int, x: Tensor, running: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        from torch._higher_order_ops.scan import scan
+
+        def step(carry: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor]) -> Any:
+            (y, z), (x_n, inside) = carry, now
+            y_n, z_n = _one(self, i, x_n, y, z)
+            y_n, z_n = torch.where(inside, y_n, y), torch.where(inside, z_n, z)
+            return (y_n, z_n), y_n.to(x_n.dtype, copy=True)  # a scan wants no aliases
+
+        (y, z), out = scan(step, (y, z), (x, running), dim=0)
+        return y, z, out
+
+
+class _OneStep(UnICORNN):
+    """A layer that goes one step on from ``held.before``, (y, z) in float64, to ``held.after``."""
+
+    held: SimpleNamespace
+
+    def forward(  # type: ignore[override]
+        self, input: Tensor, state: Any = None, lengths: Tensor | None = None, output: str = "all"
+    ) -> tuple[Tensor, State]:
+        below, ys, zs = [input[0]], [], []
+        for l in range(self.num_layers):
+            y, z = _one(self, l, _drive(self, l, below), self.held.before[0][l], self.held.before[1][l])
+            below.append(y.to(input.dtype))
+            ys.append(y)
+            zs.append(z)
+        self.held.after = exact = State(torch.stack(ys), torch.stack(zs))
+        return (below[-1][None] if output == "all" else below[-1]), exact.map(lambda t: t.to(input.dtype))
+
+
+def _one(layer: UnICORNN, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """eq:ucrn for layer and direction i, on the layer's grid: x_n (b, m) without the bias, y and z (b, m) float64."""
+    dtype = x_n.dtype
+    dt = layer.dt[i // (2 if layer.bidirectional else 1)]
+    a = dt * torch.sigmoid(layer.c[i].double())
+
+    def rounded(increment: Tensor) -> Tensor:
+        if dtype == torch.float64:  # whose grid is finer than float64 itself
+            return increment
+        return torch.round(increment / UNIT[dtype]) * UNIT[dtype]
+
+    t = torch.tanh(layer.w[i] * y.to(dtype) + (x_n + layer.b[i])).double()
+    z = z - rounded(a * (t + layer.alpha * y))
+    return y + rounded(a * z), z
+
+
+def _drive(layer: UnICORNN, i: int, below: list[Tensor]) -> Tensor:
+    """V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of layer and direction i; ``below`` holds u, y¹, …, yˡ⁻¹."""
+    l, Λ = i // (2 if layer.bidirectional else 1), layer.Lambda[i]
+    x = below[l] @ layer.V[i].t()
+    return x if Λ is None else x + below[l - layer.residual] @ Λ.t()
+
+
+class _Sequence(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.rnn = _with(model, _Traced)
+
+    def forward(self, u: Tensor, lengths: Tensor) -> Any:
+        if isinstance(self.model, UnICORNN):
+            output, _ = self.model(u, None, lengths)
+            return output, *self.rnn.held.after
+        return self.model(u, lengths)
+
+
+class _Step(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.rnn = _with(model, _OneStep)
+        if isinstance(self.model, Network):
+            self.model.patch = 1  # the step's input is a whole patch
+
+    def forward(self, u: Tensor, y: Tensor, z: Tensor) -> Any:
+        self.rnn.held.before = y, z
+        if isinstance(self.model, UnICORNN):
+            output = self.model(u[None], output="last")[0]
+        else:
+            output = self.model(u[None])
+            output = output[0] if self.model.every_step else output
+        return output, *self.rnn.held.after
+
+
+def _with(model: nn.Module, kind: type[UnICORNN]) -> tuple[Any, Any]:
+    """A copy of the model whose layers do their steps as ``kind`` does; and these layers."""
+    model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
+    rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
+    rnn.__class__ = kind
+    rnn.batch_first, rnn.held = False, SimpleNamespace()  # tensors kept in the module itself would disturb the exporter
+    return model, rnn
+
+
+def _checked(model: Any, kind: str) -> UnICORNN:
+    """The model's layers, if there can be such a file of it."""
+    rnn = model.rnn if isinstance(model, Network) else model
+    if not isinstance(rnn, UnICORNN):
+        what = type(model).__name__ + (f" of {type(rnn).__name__}" if isinstance(model, Network) else "")
+        raise BadType(f"model: expected a UnICORNN, or a network of unicornn.models with one, got {what}")
+    if kind == "step" and rnn.bidirectional:
+        raise BadValue("kind: expected 'sequence' for both directions, one of which starts at the end, got 'step'")
+    features = model.features if isinstance(model, Network) else None
+    if kind == "step" and features is not None and ("mean" in features.readouts or features.segments > 1):
+        raise BadValue(
+            "kind: expected 'sequence' for a readout of the mean or over segments, which no single state tells, "
+            "got 'step'"
+        )
+    return rnn
+
+
+def onnx(model: nn.Module, path: str | Path, kind: str = "sequence") -> Path:
+    """Writes a layer or a network as an ONNX file, and checks it against the model in onnxruntime.
+
+    Args:
+        model: a ``UnICORNN``, or a network of ``unicornn.models`` with one. Dropout is off in the file.
+        path: of the file, which is there whole or not at all.
+        kind: "sequence", for whole sequences, or "step", for live use.
+
+    Inputs and outputs of the file, by name:
+        sequence: u (N, b, d) and lengths (b,), int64, to output: (N, b, m) and the last y and z (L, b, m), float64, of
+            a layer; what the network returns otherwise. u is (N, b), int64, for text.
+        step: u (b, d), y and z (L, b, m), float64, zero at first, to output, y_next and z_next. For a network with
+            ``patch`` = k, u is (b, k·d).
+
+    Returns: the path.
+
+    Raises ``ExportFailed`` if the file differs from the model by more than 1e-5 of its largest output over 2,000 steps.
+
+    Example:
+        >>> import tempfile, onnxruntime, torch
+        >>> from unicornn import UnICORNN, export
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = export.onnx(UnICORNN(3, 8), folder + "/layer.onnx", kind="step")
+        ...     session = onnxruntime.InferenceSession(path)
+        >>> [value.name for value in session.get_outputs()]
+        ['output', 'y_next', 'z_next']
+    """
+    path = Path(path)
+    checks.choice("kind", kind, KINDS)
+    rnn = _checked(model, kind)
+    wrapped = (_Sequence if kind == "sequence" else _Step)(model)
+    text = isinstance(model, TextClassifier)
+    inputs = _inputs(model, rnn, text, kind, N=4, b=3)
+    names = {"sequence": ["u", "lengths"], "step": ["u", "y", "z"]}[kind]
+    outputs = ["output"]
+    if kind == "step":
+        outputs += ["y_next", "z_next"]
+    elif model is rnn:
+        outputs += ["y", "z"]
+    b: Any = "b"
+    shapes = {"sequence": ({0: "N", 1: b}, {0: b}), "step": ({0: b}, {1: b}, {1: b})}[kind]
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            wrapped, inputs, dynamo=True, dynamic_shapes=shapes, input_names=names, output_names=outputs, verbose=False
+        )
+    assert program is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.onnx")
+    try:
+        program.save(str(temporary), external_data=False)
+        _compare(temporary, model, _inputs(model, rnn, text, kind, N=STEPS, b=2), names)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _inputs(model: nn.Module, rnn: UnICORNN, text: bool, kind: str, N: int, b: int) -> tuple[Tensor, ...]:
+    """Random inputs of a file: N steps of sequences of which the last is half as long, or one step."""
+    generator, dtype = torch.Generator().manual_seed(0), rnn.w[0].dtype
+    patch = model.patch if isinstance(model, Network) and kind == "sequence" else 1
+    if text:
+        u = torch.randint(model.embedding.num_embeddings, (N, b), generator=generator)  # type: ignore[union-attr,arg-type]
+    else:
+        u = torch.randn(N, b, rnn.input_size // patch, generator=generator, dtype=dtype)
+    if kind == "sequence":
+        return u, torch.tensor([N] * (b - 1) + [max(N // 2, 1)])
+    state = torch.zeros(2, rnn.num_layers, b, rnn.hidden_size, dtype=torch.float64)
+    return u if N > 4 else u[0], state[0], state[1]
+
+
+def _compare(path: Path, model: nn.Module, inputs: tuple[Tensor, ...], names: list[str]) -> None:
+    """The file against the model, in onnxruntime."""
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    arrays = [t.numpy() for t in inputs]
+    model = copy.deepcopy(model).eval().cpu()
+    rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
+    rnn.batch_first = False
+    with torch.no_grad():
+        if names[1] == "lengths":
+            got = session.run(None, dict(zip(names, arrays, strict=True)))[0]
+            wanted = model(inputs[0], lengths=inputs[1])
+        else:
+            u, *state = arrays
+            outputs = []
+            for u_n in u:
+                output, *state = session.run(None, dict(zip(names, [u_n, *state], strict=True)))
+                outputs.append(output)
+            every = isinstance(model, UnICORNN) or model.every_step
+            got = np.stack(outputs) if every else outputs[-1]
+            if isinstance(model, Network):
+                model.patch = 1
+            wanted = model(inputs[0])
+    expected = (wanted[0] if isinstance(model, UnICORNN) else wanted).numpy()
+    error = float(np.abs(got - expected).max()) / max(1.0, float(np.abs(expected).max()))
+    if not error <= TOLERANCE:
+        raise ExportFailed(
+            f"path: expected a file that agrees with the model to {TOLERANCE:g} over {len(inputs[0])} steps, "
+            f"got {error:.2g}"
+        )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's remarks on packages that are not there and on names of axes."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+
+__all__ = ["ExportFailed", "onnx"]
