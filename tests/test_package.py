@@ -47,7 +47,7 @@ def test_a_long_compilation_is_announced_once(tmp_path):
     assert list(tmp_path.rglob("*.nbi")), "kernels are cached on disk"
 
 
-@pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(unicornn.__path__, "unicornn.")])
+@pytest.mark.parametrize("name", ["unicornn", *(m.name for m in pkgutil.walk_packages(unicornn.__path__, "unicornn."))])
 def test_examples_in_docstrings(name):
     torch.use_deterministic_algorithms(False)
     assert doctest.testmod(importlib.import_module(name)).failed == 0

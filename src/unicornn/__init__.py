@@ -1,8 +1,10 @@
 """UnICORNN: recurrent networks of undamped oscillators for very long sequences, exactly reversible in time."""
 
+from importlib.metadata import version as _version
+
 from unicornn import functional as functional
 from unicornn._layer import UnICORNN as UnICORNN
 from unicornn._layer import UnICORNNCell as UnICORNNCell
 from unicornn._state import State as State
 
-__version__ = "0.1.0"
+__version__ = _version("unicornn")

@@ -31,7 +31,7 @@ class CoRNNLayer(Layer):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         y, z = state
         constants = self.dt, self.gamma, self.epsilon
-        ys, y, z = dense.cornn(self.V(x), self.W.weight, self.Wz.weight, y, z, *constants, lengths)
+        ys, y, z = dense.cornn(self.V(x), self.W.weight, self.Wz.weight, y, z, *constants, lengths=lengths)
         return ys, (y, z)
 
 

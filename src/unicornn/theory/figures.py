@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from unicornn._layer import UnICORNN
@@ -22,10 +19,16 @@ from unicornn.theory._profile import gradient_profile
 from unicornn.theory._reconstruction import reconstruction_error
 from unicornn.theory._scales import WeightNorms
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 POINTS = 2000  # of a curve at most: a picture has no room for more
 
 
 def _axes(title: str, x: str, y: str, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    import matplotlib.pyplot as plt
+
     fig, axes = plt.subplots(1, columns, figsize=(5.2 * columns, 3.6), layout="constrained", squeeze=False)
     fig.suptitle(title)
     for axis in axes[0]:

@@ -88,7 +88,7 @@ class _CoRNN(torch.autograd.Function):
 
 
 def cornn(
-    x: Tensor, W: Tensor, Wz: Tensor, y: Tensor, z: Tensor, dt: float, gamma: float, epsilon: float,
+    x: Tensor, W: Tensor, Wz: Tensor, y: Tensor, z: Tensor, dt: float, gamma: float, epsilon: float, *,
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """z ← z + Δt [tanh(W y + Wz z + x) - γ y - ε z], y ← y + Δt z: y at every step, and the last y and z.
@@ -96,12 +96,12 @@ def cornn(
     Example:
         >>> import torch
         >>> zero, one = torch.zeros(1, 1), torch.ones(1, 1)
-        >>> ys, y, z = cornn(torch.zeros(3, 1, 1), zero, zero, one, zero, 0.5, 1.0, 1.0, None)
+        >>> ys, y, z = cornn(torch.zeros(3, 1, 1), zero, zero, one, zero, 0.5, 1.0, 1.0, lengths=None)
         >>> ys.flatten()
         tensor([0.7500, 0.4375, 0.1719])
     """
     if not suits(x, y):
-        return reference.cornn(x, W, Wz, y, z, dt, gamma, epsilon, lengths)
+        return reference.cornn(x, W, Wz, y, z, dt, gamma, epsilon, lengths=lengths)
     constants = (dt, -dt * gamma, 1 - dt * epsilon)
     return _CoRNN.apply(x, torch.cat([W, Wz], 1), y, z, constants, lengths)
 

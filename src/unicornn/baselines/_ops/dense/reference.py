@@ -14,7 +14,7 @@ from unicornn.baselines._base import over_time
 
 
 def cornn(
-    x: Tensor, W: Tensor, Wz: Tensor, y: Tensor, z: Tensor, dt: float, gamma: float, epsilon: float,
+    x: Tensor, W: Tensor, Wz: Tensor, y: Tensor, z: Tensor, dt: float, gamma: float, epsilon: float, *,
     lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """z ← z + Δt [tanh(W y + Wz z + x) - γ y - ε z], y ← y + Δt z."""
