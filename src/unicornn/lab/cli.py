@@ -1,4 +1,4 @@
-"""The command line: ``unicornn tasks | data | train | search | evaluate | report | diagnose | bench``."""
+"""The command line: one function for each command of ``unicornn``."""
 
 from __future__ import annotations
 
@@ -243,6 +243,38 @@ def diagnose(run: RunFolder, task: TaskFile = None, data: DataFolder = None) -> 
         table.add_row(name, text)
     console.print(table)
     console.print(f"wrote {run / 'diagnosis.json'} and diagnosis.png", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def show(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("show.html"),
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    samples: Annotated[int, typer.Option(help="How many are to be chosen from.", min=1)] = 6,
+    task: TaskFile = None,
+    data: DataFolder = None,
+) -> None:
+    """One HTML page in which the network runs on samples of its task, forwards and backwards."""
+    from unicornn.lab.show import show_run
+
+    page = show_run(run, out, split=split, samples=samples, task=_task(task), source=_source(data))
+    console.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[Path, typer.Option(help="The ONNX file.")] = Path("model.onnx"),
+    kind: Annotated[str, typer.Option(help="sequence, or step for live use.")] = "sequence",
+    task: TaskFile = None,
+) -> None:
+    """The network as an ONNX file, checked against PyTorch in onnxruntime."""
+    from unicornn.export import onnx
+    from unicornn.lab.training import load_network
+
+    with console.status("Writing and comparing"):
+        path = onnx(load_network(run, task=_task(task)), to, kind)
+    console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
 
 
 @app.command()

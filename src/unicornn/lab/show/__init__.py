@@ -2,3 +2,4 @@
 
 from unicornn.lab.show._page import Sample as Sample
 from unicornn.lab.show._page import show as show
+from unicornn.lab.show._run import show_run as show_run
