@@ -20,22 +20,63 @@ written as one, hence forward, inverse and replay round alike. Imported on first
 """
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from unicornn._ops.block import B
-from unicornn._ops.jit import fma, kernel, tanh, view, view_at
+from unicornn._ops.jit import INLINE, fma, kernel, tanh, view, view_at
 
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
 _DA, _REST, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 8))  # offsets in D, w being at 0
+
+GONE = np.int64(-(2**63))  # ``_state.GONE``: a number that is none, or is beyond the grid, as an integer
+
+
+# A float64 state holds NaN, and numbers beyond the grid's range too. An integer one does neither, and wraps around
+# where floating-point numbers overflow, so what leaves the range there is lost, and says so from then on.
+
+
+def sound(S, kick, drift, limit):
+    """Whether increments are whole numbers of the state's type."""
+
+
+@overload(sound, jit_options=INLINE)
+def _sound(S, kick, drift, limit):
+    if isinstance(S.dtype, types.Float):
+        return lambda S, kick, drift, limit: True
+    return lambda S, kick, drift, limit: max(abs(kick), abs(drift)) < limit
+
+
+def lost(X):
+    """What is left of a state X out of range."""
+
+
+@overload(lost, jit_options=INLINE)
+def _lost(X):
+    return (lambda X: X) if isinstance(X, types.Float) else lambda X: GONE
+
+
+def real(like, X, unit):
+    """X grid units as a number of the type of ``like``."""
+
+
+@overload(real, jit_options=INLINE)
+def _real(like, X, unit):
+    if isinstance(X, types.Float):
+        return lambda like, X, unit: like.dtype.type(X) * unit
+    return lambda like, X, unit: like.dtype.type(X) * unit if X != GONE else like.dtype.type(np.nan)
+
 
 # One step of one block: short loops over contiguous rows, which LLVM turns into vector code.
 
 
 @kernel
 def _activate(x, y, P, e):
-    """x ← t = tanh(w y + x + b)."""
+    """x ← t = tanh(w y + x + b); no number where the drive is infinite."""
     for i in range(e):
-        x[i] = tanh(fma(y[i], P[i], x[i] + P[_B + i]))
+        v = fma(y[i], P[i], x[i] + P[_B + i])
+        x[i] = tanh(v + (v - v))
 
 
 @kernel
@@ -44,12 +85,15 @@ def _kick_and_drift(y, t, S, A, unit, alpha, limit, e):
     out = 0
     for i in range(e):
         force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
-        Z = S[B + i] - S.dtype.type(np.rint(A[B + i] * force))
-        Y = S[i] + S.dtype.type(np.rint(A[i] * np.float64(Z)))
-        S[B + i] = Z
-        S[i] = Y
-        y[i] = y.dtype.type(Y) * unit
-        out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+        kick = np.rint(A[B + i] * force)
+        Z = S[B + i] - S.dtype.type(kick)
+        drift = np.rint(A[i] * np.float64(Z))
+        Y = S[i] + S.dtype.type(drift)
+        inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(S, kick, drift, limit)
+        S[B + i] = Z if inside else lost(Z)
+        S[i] = Y if inside else lost(Y)
+        y[i] = real(y, S[i], unit)
+        out += 0 if inside else 1
     return out
 
 
@@ -59,19 +103,23 @@ def _undrift(y, S, A, unit, limit, e):
     out = 0
     for i in range(e):
         Z = S[B + i]
-        Y = S[i] - S.dtype.type(np.rint(A[i] * np.float64(Z)))
-        S[i] = Y
-        y[i] = y.dtype.type(Y) * unit
-        out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+        drift = np.rint(A[i] * np.float64(Z))
+        Y = S[i] - S.dtype.type(drift)
+        inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(S, drift, drift, limit)
+        S[i] = Y if inside else lost(Y)
+        y[i] = real(y, S[i], unit)
+        out += 0 if inside else 1
     return out
 
 
 @kernel
-def _unkick(t, S, A, alpha, e):
+def _unkick(t, S, A, alpha, limit, e):
     """z ← z + a (t + α y)."""
     for i in range(e):
         force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
-        S[B + i] += S.dtype.type(np.rint(A[B + i] * force))
+        kick = np.rint(A[B + i] * force)
+        Z = S[B + i] + S.dtype.type(kick)
+        S[B + i] = Z if sound(S, kick, kick, limit) else lost(Z)
 
 
 @kernel
@@ -95,7 +143,7 @@ def _pull_back(t, y, z, g, D, alpha, rest, e):
 def _show(row, S, unit, i0, i1):
     """The state in real numbers: y from S, z from its second half."""
     for i in range(i0, i1):
-        row[i] = row.dtype.type(S[i]) * unit
+        row[i] = real(row, S[i], unit)
 
 
 @kernel
@@ -165,7 +213,7 @@ def retreat(x, y, z, S, A, P, unit, alpha, limit, active, k0, k1):
             _show(view(z, o, size), view(s, B, size), unit, 0, e)
             out += _undrift(before, s, a, unit, limit, e)
             _activate(t, before, p, e)
-            _unkick(t, s, a, alpha, e)
+            _unkick(t, s, a, alpha, limit, e)
     return out
 
 
@@ -248,11 +296,14 @@ def step(u, at, c, a, unit, alpha, limit, S):
                 before = u.dtype.type(Y) * unit
                 if y[o] != before or z[o] != u.dtype.type(Z) * unit:
                     return -2
-                t = tanh(fma(before, w[i], x[i] + b[i]))
-                force = fma(alpha, np.float64(Y), np.float64(t))
-                Z -= np.int64(np.rint(a[l, i] / np.float64(unit) * force))
-                Y += np.int64(np.rint(a[l, i] * np.float64(Z)))
+                v = fma(before, w[i], x[i] + b[i])
+                force = fma(alpha, np.float64(Y), np.float64(tanh(v + (v - v))))
+                kick = np.rint(a[l, i] / np.float64(unit) * force)
+                Z -= np.int64(kick)
+                drift = np.rint(a[l, i] * np.float64(Z))
+                Y += np.int64(drift)
                 grid[o], grid[size + o] = Y, Z
                 y_after[o], z_after[o] = u.dtype.type(Y) * unit, u.dtype.type(Z) * unit
-                out += 0 if abs(np.float64(Z)) + abs(np.float64(Y)) < limit else 1
+                inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(grid, kick, drift, limit)
+                out += 0 if inside else 1
     return out

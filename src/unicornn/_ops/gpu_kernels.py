@@ -85,11 +85,17 @@ def wide(p, q, r):
 
 
 @triton.jit
+def whole(v):
+    """The whole number below v, or the end of the integers: a state that adds it is out of range, and seen to be."""
+    return tl.floor(tl.minimum(tl.maximum(v, -(2.0**63)), 2.0**63 - 2.0**10)).to(tl.int64)
+
+
+@triton.jit
 def kick(t, Y, a, κ, At, Ay, by, top, low, UNIT: tl.constexpr, DOUBLE: tl.constexpr):
     """a t + κ y in grid units, rounded."""
     if DOUBLE:
         t = tl.where(t == t, t, 0.0)  # what NaN is as an integer, nobody says
-        return tl.floor(tl.fma(a, t * (1 / UNIT), tl.fma(κ, Y.to(tl.float64), 0.5))).to(tl.int64)
+        return whole(tl.fma(a, t * (1 / UNIT), tl.fma(κ, Y.to(tl.float64), 0.5)))
     else:
         s = tl.fma(t, 2.0**14, _MAGIC)
         high_t = s.to(tl.uint32, bitcast=True)
@@ -103,7 +109,7 @@ def kick(t, Y, a, κ, At, Ay, by, top, low, UNIT: tl.constexpr, DOUBLE: tl.const
 def drift(Z, a, Az, by, top, low, DOUBLE: tl.constexpr):
     """a z in grid units, rounded."""
     if DOUBLE:
-        return tl.floor(tl.fma(a, Z.to(tl.float64), 0.5)).to(tl.int64)
+        return whole(tl.fma(a, Z.to(tl.float64), 0.5))
     else:
         high_z, low_z = split(Z)
         return (wide(high_z, Az, top) + (wide(low_z, Az, low) >> 22)) >> by
@@ -161,6 +167,12 @@ def seen(far, Y, Z, EDGE: tl.constexpr):
 
 
 @triton.jit
+def taken_over(v, b, far, EDGE: tl.constexpr):
+    """The bias: NaN from now on, if the drive v of the tanh is not finite or the state has left the range."""
+    return tl.where((far & (-2 * EDGE)) == 0, tl.fma(v, 0.0, b), float("nan"))
+
+
+@triton.jit
 def show(y, now, b, run, ok, RAGGED: tl.constexpr):
     """Stores y: NaN where the state is not a number, zero in the padding."""
     now = tl.where(b == b, now, b)
@@ -176,7 +188,7 @@ def add(u, near, rest, v, DOUBLE: tl.constexpr):
     return u if DOUBLE else tl.fma(rest, v, u)
 
 
-# A chunk. NaN in x would vanish in an integer state, so the bias takes it over (b ← 0·t + b) and never lets go.
+# A chunk. What is no number would vanish in an integer state, so the bias takes it over and never lets go.
 # `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
 
 
@@ -192,10 +204,11 @@ def advance(
     i = e % m
     w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
     a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
-    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
-    b = tl.where(Y == _GONE, float("nan"), b)
+    b = tl.where((Y == _GONE) | (Z == _GONE) | (a != a), float("nan"), b)
+    a, κ = tl.where(a == a, a, 0.0), tl.where(a == a, κ, 0.0)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     now = real(Y, UNIT, DOUBLE)
     far = tl.zeros([B], tl.int32)
 
@@ -204,17 +217,18 @@ def advance(
     x0, x1 = tl.load(x, ok, 0.0), tl.load(x + E, until > 1, 0.0)
     x2, x3 = tl.load(x + 2 * E, until > 2, 0.0), tl.load(x + 3 * E, until > 3, 0.0)
     for n in tl.range(K, loop_unroll_factor=1 if DOUBLE else DEPTH):
-        t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
+        v = tl.fma(w, now, x0.to(w.dtype) + b)
+        t = tanh(v)
         x0, x1, x2 = x1, x2, x3
         x3 = tl.load(x + 4 * E, n + 4 < until, 0.0)
         run = n < end
         Z1 = Z - kick(t, Y, a, κ, At, Ay, kick_by, kick_top, kick_low, UNIT, DOUBLE)
         Y1 = Y + drift(Z1, a, Az, drift_by, drift_top, drift_low, DOUBLE)
         if RAGGED:
-            t, Y1, Z1 = tl.where(run, t, 0.0), tl.where(run, Y1, Y), tl.where(run, Z1, Z)
+            v, Y1, Z1 = tl.where(run, v, 0.0), tl.where(run, Y1, Y), tl.where(run, Z1, Z)
         Y, Z = Y1, Z1
         far = seen(far, Y, Z, EDGE)
-        b = tl.fma(t, 0.0, b)
+        b = taken_over(v, b, far, EDGE)
         now = real(Y, UNIT, DOUBLE)
         show(y, now, b, run, ok, RAGGED)
         x += E
@@ -239,10 +253,11 @@ def retreat(
     i = e % m
     w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
     a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
-    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
     Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
-    b = tl.where(Y == _GONE, float("nan"), b)
+    b = tl.where((Y == _GONE) | (Z == _GONE) | (a != a), float("nan"), b)
+    a, κ = tl.where(a == a, a, 0.0), tl.where(a == a, κ, 0.0)
+    At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     now = real(Y, UNIT, DOUBLE)
     far = tl.zeros([B], tl.int32)
 
@@ -270,13 +285,14 @@ def retreat(
         if RAGGED:
             Y1 = tl.where(run, Y1, Y)
         now = real(Y1, UNIT, DOUBLE)
-        t = tanh(tl.fma(w, now, x0.to(w.dtype) + b))
+        v = tl.fma(w, now, x0.to(w.dtype) + b)
+        t = tanh(v)
         x0, x1, x2 = x1, x2, x3
         x3 = tl.load(x - 4 * E, back + 4 < until, 0.0)
         x -= E
         Z1 = Z + kick(t, Y1, a, κ, At, Ay, kick_by, kick_top, kick_low, UNIT, DOUBLE)
         if RAGGED:
-            t, Z1 = tl.where(run, t, 0.0), tl.where(run, Z1, Z)
+            v, t, Z1 = tl.where(run, v, 0.0), tl.where(run, t, 0.0), tl.where(run, Z1, Z)
         if ADJOINT:
             δy1 = δy + g0.to(w.dtype)
             δz1 = add(δz, a_near, a_rest, δy1, DOUBLE)
@@ -294,7 +310,7 @@ def retreat(
             g -= E
         Y, Z = Y1, Z1
         far = seen(far, Y, Z, EDGE)
-        b = tl.fma(t, 0.0, b)
+        b = taken_over(v, b, far, EDGE)
     if SHOW:
         show(y, now, b, True, ok, False)
     if ADJOINT:

@@ -87,6 +87,10 @@ def kernel(function=None, **options):
     return dispatcher
 
 
+INLINE = {"error_model": "numpy", "forceinline": True}
+"""Options of overloads, which kernels call at every element."""
+
+
 @intrinsic
 def fma(typingctx, a, b, c):
     """a·b + c, rounded once."""
@@ -149,7 +153,7 @@ def tanh(v):
     """tanh; our own in float32, the C library's in float64."""
 
 
-@overload(tanh, jit_options={"error_model": "numpy", "forceinline": True})
+@overload(tanh, jit_options=INLINE)
 def _tanh(v):
     if v != types.float32:
         return lambda v: math.tanh(v)

@@ -17,9 +17,9 @@ from unicornn._ops.coefficients import Coefficients
 def drive(l: int, below: Sequence[Tensor], k: Coefficients) -> Tensor:
     """x = V yˡ⁻¹ + b, and Λ yˡ⁻ˢ⁻¹ with residual stacking (eq:ucrn_res). ``below`` holds u, y¹, …, yˡ⁻¹."""
     x = torch.nn.functional.linear(below[l], k.V[l], k.b[l])
-    if l < k.S:
-        return x
-    return x + torch.nn.functional.linear(below[l - k.S], k.Lambda[l - k.S])
+    if l >= k.S:
+        x = x + torch.nn.functional.linear(below[l - k.S], k.Lambda[l - k.S])
+    return x + 0 * x  # tanh would make a plausible number of an infinite one
 
 
 def forward(
