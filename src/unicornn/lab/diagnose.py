@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from unicornn.lab.tasks._base import Batch, Task
 from unicornn.lab.training._evaluate import config_of, load_network, task_of
 from unicornn.models import Network, TextClassifier, patched
 
+LYAPUNOV_STEPS = 200  # the fewest from which an exponent can be told
+VANISHING = 1e-6  # float32 has seven digits: what is so much smaller is lost beside the rest
+
 
 def diagnose(
     run: Run | str | Path, *, task: Task | None = None, source: Source | None = None, sequences: int = 4
@@ -29,9 +34,10 @@ def diagnose(
         sequences: how many of the validation set are looked at.
 
     Returns:
-        far and near: ‖∂E/∂u_k‖ over the first and the last tenth of the steps, the mean, for the loss E that
-        training used, of what the network reads off; lyapunov: the largest exponent per step, None if the sequences are
-        too short. For UnICORNN also, per layer: smallest and largest effective time steps, ‖w‖_∞; and
+        sequences and steps: how many were looked at, and how long they are. gradient_first_tenth, gradient_last_tenth:
+        the mean of ‖∂E/∂u_k‖ over the first and the last tenth of the steps, for the loss E that training used, of what
+        the network reads off. lyapunov_exponent: the largest one per step; None if the sequences are too short. For
+        UnICORNN also, per layer: the smallest and largest effective time_steps, and w_norms, ‖w‖_∞; and
         recovered_exactly: whether the states at the beginning come back bit for bit.
 
     Example:
@@ -70,10 +76,10 @@ def diagnose(
     tenth = max(1, N // 10)
     found: dict[str, Any] = {
         "sequences": u.shape[1],
-        "N": N,
-        "far": float(profile[:tenth].mean()),
-        "near": float(profile[-tenth:].mean()),
-        "lyapunov": theory.lyapunov_exponent(rnn, u).exponent if N >= 200 else None,
+        "steps": N,
+        "gradient_first_tenth": float(profile[:tenth].mean()),
+        "gradient_last_tenth": float(profile[-tenth:].mean()),
+        "lyapunov_exponent": theory.lyapunov_exponent(rnn, u).exponent if N >= LYAPUNOV_STEPS else None,
     }
     if isinstance(rnn, UnICORNN):
         a = rnn.time_steps().detach()
@@ -85,6 +91,67 @@ def diagnose(
     _draw(run.path / "diagnosis.png", network, profile)
     write_json(run.path / "diagnosis.json", found)
     return found
+
+
+def in_words(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """For each row of a table: what was measured, the value, and whether that is good or bad.
+
+    Example:
+        >>> found = {"sequences": 4, "steps": 100, "gradient_first_tenth": 1e-9, "gradient_last_tenth": 1.0}
+        >>> for measured, value, verdict in in_words(found | {"lyapunov_exponent": None}):
+        ...     print(f"{measured}: {value} ({verdict})")
+        gradient at the first tenth of the steps (1 to 10): 1e-09 (mean of ‖∂E/∂u‖ over 4 sequences)
+        gradient at the last tenth of the steps (91 to 100): 1 (mean of ‖∂E/∂u‖ over 4 sequences)
+        gradient at the first tenth over that at the last: 1e-09 (bad: it vanishes, the beginning is hardly learned)
+        largest Lyapunov exponent: not measured (it takes 200 steps, and there are 100)
+    """
+    N, tenth = found["steps"], max(1, found["steps"] // 10)
+    far, near = found["gradient_first_tenth"], found["gradient_last_tenth"]
+    over = f"mean of ‖∂E/∂u‖ over {found['sequences']} sequences"
+    rows = [
+        (f"gradient at the first tenth of the steps (1 to {tenth:,})", f"{far:.3g}", over),
+        (f"gradient at the last tenth of the steps ({N - tenth + 1:,} to {N:,})", f"{near:.3g}", over),
+        ("gradient at the first tenth over that at the last", *_on_gradients(far, near)),
+        ("largest Lyapunov exponent", *_on_exponent(found["lyapunov_exponent"], N)),
+    ]
+    for l, a in enumerate(found.get("time_steps", []), 1):
+        spread = f"time scales spread by a factor of {a['largest'] / a['smallest']:.3g}"
+        rows.append((f"time steps Δt·σ̂(c) of layer {l}", f"{a['smallest']:.3g} to {a['largest']:.3g}", spread))
+    for l, norm in enumerate(found.get("w_norms", []), 1):
+        rows.append(
+            (f"largest |w| of layer {l}", f"{norm:.3g}", "1 at the start; with it grows how fast gradients grow")
+        )
+    if "recovered_exactly" in found:
+        value, verdict = "bit for bit", "good: gradients by inversion are exact"
+        if not found["recovered_exactly"]:
+            value, verdict = "no", "bad: gradients by inversion are not exact"
+        rows.append((f"start recovered by running {N:,} steps backwards", value, verdict))
+    return rows
+
+
+def _on_gradients(far: float, near: float) -> tuple[str, str]:
+    if not (math.isfinite(far) and math.isfinite(near)) or near == 0:
+        return "–", "bad: zero, or too large for float32; try another dt or alpha"
+    value = f"{far / near:.3g}"
+    if far < VANISHING * near:
+        return value, "bad: it vanishes, the beginning is hardly learned"
+    if far > near / VANISHING:
+        return value, "bad: it explodes, the end is hardly learned; try a smaller dt or a larger alpha"
+    return value, "good: both the beginning and the end are learned"
+
+
+def _on_exponent(exponent: float | None, N: int) -> tuple[str, str]:
+    if exponent is None:
+        return "not measured", f"it takes {LYAPUNOV_STEPS} steps, and there are {N:,}"
+    growth = exponent * N
+    verdict = f"over {N:,} steps a small change becomes e^{growth:.3g} times as large"
+    if growth > -math.log(VANISHING):
+        verdict = f"bad: chaos, {verdict}"
+    elif growth < math.log(VANISHING):
+        verdict = f"what was long ago is forgotten: {verdict}"
+    else:
+        verdict = f"good: {verdict}"
+    return f"{exponent:.3g} per step", verdict
 
 
 def _inputs(network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
