@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import unicornn
 from unicornn.errors import BadValue, UnicornnError
 
 app = typer.Typer(
@@ -36,8 +38,7 @@ def main() -> None:
     except UnicornnError as error:
         _fail(str(error))
     except ImportError as error:
-        known = "pip install" in str(error)  # ours, which says what to do
-        _fail(str(error) if known else f"{error.name} is not installed; try pip install 'unicornn[train]'")
+        _fail(_missing(error))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
@@ -47,6 +48,22 @@ def main() -> None:
 def _fail(message: str) -> None:
     complaints.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     raise SystemExit(1)
+
+
+def _missing(error: ImportError) -> str:
+    """What is not installed, and what to do about it: what a task of the user's imports does not come with an extra."""
+    frames = [each.filename for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
+    ours = Path(frames[-1]).is_relative_to(Path(unicornn.__file__).parent)
+    if "pip install" in str(error) or error.name is None:  # it says what to do
+        return str(error)
+    if ours:
+        return f"{error.name} is not installed; try pip install 'unicornn[train]'"
+    return f"{frames[-1]} imports {error.name}, which is not installed"
+
+
+def _print(text: str) -> None:
+    """A line with Rich's markup, in which whatever a user has named is escaped."""
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def _source(data: Path | None) -> Any:
@@ -61,50 +78,52 @@ def _task(name: str | None) -> Any:
     return None if name is None else tasks.find(name)
 
 
-@app.command()
-def tasks(data: DataFolder = None) -> None:
+@app.command("tasks")
+def list_tasks(data: DataFolder = None) -> None:
     """What there is to learn: size, the paper's result, whether the data is here."""
-    from unicornn.lab import tasks as every
+    from unicornn.lab import tasks
 
     source = _source(data)
     table = Table("task", "data", "metric", "paper", "here?", "variants")
-    for name in every.names():
-        task = every.find(name)
+    for name in tasks.names():
+        task = tasks.find(name)
         ours = [q for q in task.paper if q.model.startswith("UnICORNN")]
         here = "yes" if all(map(source.has, task.files)) else "no"
-        figures = ", ".join(dict.fromkeys(task.metric.text(q.value) for q in ours)) or "–"
-        table.add_row(name, task.size, task.metric.name, figures, here, ", ".join(task.variants) or "–")
+        published = ", ".join(dict.fromkeys(task.metric.text(q.value) for q in ours)) or "–"
+        table.add_row(name, task.size, task.metric.name, published, here, ", ".join(task.variants) or "–")
     console.print(table)
-    console.print(f"Data folder: {source.data}", highlight=False, soft_wrap=True)
-    console.print("A task of your own is a file with TASK = Task(...): unicornn train mine.py", highlight=False)
+    _print(f"Data folder: {escape(str(source.data))}")
+    _print("A task of your own is a file with TASK = Task(...): unicornn train mine.py")
 
 
-@app.command()
-def data(
-    task: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.")],
+@app.command("data")
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.", metavar="TASK")],
     data: DataFolder = None,
 ) -> None:
     """Fetches a task's files, verifies them, reads them once; or says what to put where."""
-    from unicornn.lab import tasks as every
+    from unicornn.lab import tasks
+    from unicornn.lab.tasks._checked import SPLITS, load_checked
 
-    found, source = every.find(task), _source(data)
+    task, source = tasks.find(name), _source(data)
     here: dict[Path, bool] = {}
-    for file in found.files:
+    for file in task.files:
         path = source.fetch(file, progress=console.is_terminal)
         here[path] = here.get(path, True) and source.verified(file)
     for path, verified in here.items():
         how = "verified by its hash" if verified else "here, in a form that has no published hash"
-        console.print(f"{path}: {how}", highlight=False, soft_wrap=True)
+        _print(f"{escape(str(path))}: {how}")
     with console.status("Reading"):
-        splits = found.load(source, {option: values[0] for option, values in found.options.items()}, 0)
-    sizes = ", ".join(f"{name} {len(getattr(splits, name)):,}" for name in ("train", "valid", "test"))
-    console.print(f"{found.name}: {sizes} sequences", highlight=False)
+        splits = load_checked(task, source, {option: values[0] for option, values in task.options.items()}, 0)
+    sizes = ", ".join(f"{split} {len(getattr(splits, split)):,}" for split in SPLITS)
+    _print(f"{escape(task.name)}: {sizes} sequences")
 
 
-@app.command()
-def train(
-    task: Annotated[
-        str, typer.Argument(help="Name of the task (see `unicornn tasks`), or the path of a task's file.")
+@app.command("train")
+def train_network(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of the task (see `unicornn tasks`), or the path of a task's file.", metavar="TASK"),
     ] = "digits-noise",
     model: Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")] = "unicornn",
     variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
@@ -119,11 +138,10 @@ def train(
     devices: Annotated[int, typer.Option(help="Processes on this machine.", min=1)] = 1,
     data: DataFolder = None,
 ) -> None:
-    """Trains a network and leaves a run folder: settings, curves, best weights, the test figure."""
-    from unicornn.lab import tasks as every
+    """Trains a network and leaves a run folder: settings, curves, best weights, the test metric."""
+    from unicornn.lab import tasks
     from unicornn.lab._text import duration
-    from unicornn.lab.training import resolve
-    from unicornn.lab.training import train as run
+    from unicornn.lab.training import resolve, train
     from unicornn.lab.training._config import parse
     from unicornn.lab.training._processes import launch, rank, started
 
@@ -132,29 +150,27 @@ def train(
     settings: dict[str, Any] = parse(set_)
     if epochs is not None:
         settings["epochs"] = epochs
-    found = every.find(task)
+    task = tasks.find(name)
     config = resolve(
-        found, name=task, model=model, variant=variant, seed=seed,
+        task, name=name, model=model, variant=variant, seed=seed,
         budget=None if budget is None else _seconds(budget), settings=settings,
     )  # fmt: skip
-    folder = out or _folder(found.name, model, variant, seed, set_)
+    folder = out or _folder(task.name, model, variant, seed, set_)
     if rank() == 0:
-        console.print(f"{found.title}: {model}, seed {seed}, in {folder}", highlight=False, soft_wrap=True)
-    done = run(config, folder, task=found, source=_source(data), resume=resume, console=console)
-    if done.finished and rank() == 0:
-        result, metric = done.result, found.metric
-        console.print(
-            f"test {metric.name} [bold]{metric.text(result['test'])}[/] (validation {metric.text(result['valid'])}, "
-            f"epoch {result['best_epoch']} of {result['epochs']}) · {done.config['parameters']:,} parameters · "
-            f"{duration(result['seconds'])}",
-            highlight=False,
-            soft_wrap=True,
+        _print(f"{escape(task.title)}: {model}, seed {seed}, in {escape(str(folder))}")
+    run = train(config, folder, task=task, source=_source(data), resume=resume, console=console)
+    if run.finished and rank() == 0:
+        result, metric = run.result, task.metric
+        _print(
+            f"test {escape(metric.name)} [bold]{metric.text(result['test'])}[/] "
+            f"(validation {metric.text(result['valid'])}, epoch {result['best_epoch']} of {result['epochs']}) · "
+            f"{run.config['parameters']:,} parameters · {duration(result['seconds'])}"
         )
 
 
-@app.command()
-def search(
-    task: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.")],
+@app.command("search")
+def search_hyperparameters(
+    name: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.", metavar="TASK")],
     trials: Annotated[int, typer.Option(help="How many, over all processes of the search.", min=1)] = 50,
     model: Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")] = "unicornn",
     variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
@@ -172,81 +188,75 @@ def search(
     data: DataFolder = None,
 ) -> None:
     """Searches for hyperparameters by the validation set, as the paper did. The same command goes on, or helps."""
-    from unicornn.lab import tasks as every
-    from unicornn.lab.search import search as look
+    from unicornn.lab import tasks
+    from unicornn.lab.search import search
     from unicornn.lab.training._config import parse
 
-    found = every.find(task)
-    folder = out or _folder(found.name, f"search-{model}", variant, seed, [*set_, *range_])
-    console.print(f"{found.title}: search, {model}, {trials} trials, in {folder}", highlight=False, soft_wrap=True)
-    study = look(
-        task, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
+    task = tasks.find(name)
+    folder = out or _folder(task.name, f"search-{model}", variant, seed, [*set_, *range_])
+    _print(f"{escape(task.title)}: search, {model}, {trials} trials, in {escape(str(folder))}")
+    study = search(
+        task, name=name, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
         budget=None if budget is None else _seconds(budget), model=model, variant=variant, settings=parse(set_),
         space=parse(range_, "--range", "NAME=LOW,HIGH or NAME=VALUE"), seed=seed, source=_source(data), console=console,
     )  # fmt: skip
     if study.best is None:
-        console.print("no trial was complete: all have failed", highlight=False)
+        why = next((trial.why for trial in study.trials if trial.why), "all were stopped early")
+        _fail(f"search: none of {len(study.trials)} trials was complete. The first reason: {why}")
     else:
-        console.print(
-            f"best validation {study.metric.name} [bold]{study.metric.text(study.best.value)}[/], trial "
-            f"{study.best.number}; with the test set:\n{escape(study.command)}",
-            highlight=False,
-            soft_wrap=True,
+        _print(
+            f"best validation {escape(study.metric.name)} [bold]{study.metric.text(study.best.value)}[/], trial "
+            f"{study.best.number}; with the test set:\n{escape(study.command)}"
         )
 
 
-@app.command()
-def evaluate(
+@app.command("evaluate")
+def evaluate_run(
     run: RunFolder,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     task: TaskFile = None,
     data: DataFolder = None,
 ) -> None:
-    """The figure of a run's best weights on one split of the data."""
+    """The metric of a run's best weights on one split of the data."""
     from unicornn._checks import choice
     from unicornn.lab._run_folder import Run
-    from unicornn.lab.training import evaluate as measure
+    from unicornn.lab.tasks._checked import SPLITS
+    from unicornn.lab.training import evaluate
 
-    choice("split", split, ("train", "valid", "test"))
-    value, _ = measure(run, split, task=_task(task), source=_source(data))
+    choice("split", split, SPLITS)
+    value, _ = evaluate(run, split, task=_task(task), source=_source(data))
     metric = Run(run).metric
-    console.print(f"{split} {metric.name} [bold]{metric.text(value)}[/] ({value:.6g})", highlight=False)
+    _print(f"{split} {escape(metric.name)} [bold]{metric.text(value)}[/] ({value:.6g})")
 
 
-@app.command()
-def report(
+@app.command("report")
+def write_report(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that have run folders in them.")],
     out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
     curves: Annotated[
         Path | None, typer.Option(help="Folder of published curves, TASK.csv, drawn beside ours.")
     ] = None,
 ) -> None:
-    """One HTML page about runs: tables beside the paper's figures, curves, time steps, errors."""
-    from unicornn.lab.report import report as write
+    """One HTML page about runs: tables beside the paper's numbers, curves, time steps, errors."""
+    from unicornn.lab.report import report
 
-    console.print(f"wrote {write(runs, out, curves=curves)}", highlight=False, soft_wrap=True)
+    _print(f"wrote {escape(str(report(runs, out, curves=curves)))}")
 
 
-@app.command()
-def diagnose(run: RunFolder, task: TaskFile = None, data: DataFolder = None) -> None:
+@app.command("diagnose")
+def diagnose_run(run: RunFolder, task: TaskFile = None, data: DataFolder = None) -> None:
     """What a trained network is like inside: gradients over time, time steps, chaos, reversal."""
-    from unicornn.lab.diagnose import diagnose as look
+    from unicornn.lab.diagnose import diagnose, in_words
 
-    table = Table("quantity", "value")
-    for name, value in look(run, task=_task(task), source=_source(data)).items():
-        if isinstance(value, list):
-            text = ", ".join(
-                f"{v['smallest']:.3g} to {v['largest']:.3g}" if isinstance(v, dict) else f"{v:.3g}" for v in value
-            )
-        else:
-            text = f"{value:.3g}" if isinstance(value, float) else str(value)
-        table.add_row(name, text)
+    table = Table("what was measured", "value", "good or bad?")
+    for row in in_words(diagnose(run, task=_task(task), source=_source(data))):
+        table.add_row(*row)
     console.print(table)
-    console.print(f"wrote {run / 'diagnosis.json'} and diagnosis.png", highlight=False, soft_wrap=True)
+    _print(f"wrote {escape(str(run / 'diagnosis.json'))} and diagnosis.png")
 
 
-@app.command()
-def show(
+@app.command("show")
+def write_show(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="The page.")] = Path("show.html"),
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
@@ -258,11 +268,11 @@ def show(
     from unicornn.lab.show import show_run
 
     page = show_run(run, out, split=split, samples=samples, task=_task(task), source=_source(data))
-    console.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
+    _print(f"wrote {escape(str(page))}")
 
 
-@app.command()
-def export(
+@app.command("export")
+def export_run(
     run: RunFolder,
     to: Annotated[Path, typer.Option(help="The ONNX file.")] = Path("model.onnx"),
     kind: Annotated[str, typer.Option(help="sequence, or step for live use.")] = "sequence",
@@ -274,11 +284,11 @@ def export(
 
     with console.status("Writing and comparing"):
         path = onnx(load_network(run, task=_task(task)), to, kind)
-    console.print(f"wrote {escape(str(path))}", highlight=False, soft_wrap=True)
+    _print(f"wrote {escape(str(path))}")
 
 
-@app.command()
-def bench(
+@app.command("bench")
+def run_bench(
     models: Annotated[list[str] | None, typer.Argument(help="Baselines, NAME or NAME:LAYERS; all if none.")] = None,
     lengths: Annotated[list[int], typer.Option("--length", help="N, may be repeated.")] = [1000, 2000],  # noqa: B006
     batch_size: Annotated[int, typer.Option(help="b.")] = 128,
@@ -287,10 +297,10 @@ def bench(
     seconds: Annotated[float, typer.Option(help="At most, for one model and length.")] = 10,
     out: Annotated[Path, typer.Option(help="Folder of bench.json and the chart.")] = Path("runs/bench"),
 ) -> None:
-    """The paper's speed figure on this machine: a training step's time and memory, beside the baselines'."""
-    from unicornn.lab.bench import bench as measure
+    """The paper's comparison of speed on this machine: a training step's time and memory, beside the baselines'."""
+    from unicornn.lab.bench import bench
 
-    measure(
+    bench(
         models, lengths=lengths, batch_size=batch_size, d=input_size, hidden_size=hidden_size, seconds=seconds,
         out=out, console=console,
     )  # fmt: skip

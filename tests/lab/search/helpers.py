@@ -4,12 +4,14 @@ import math
 from types import SimpleNamespace
 
 from tests.lab.training import helpers as small
+from unicornn.lab import tasks
 from unicornn.lab.search import search
 from unicornn.lab.tasks import Task
 
 
 def run_search(folder, task=small.__file__, **options):
-    return search(task, folder=folder, **({"trials": 3, "epochs": 1, "settings": {"n": 16}} | options))
+    options = {"trials": 3, "epochs": 1, "settings": {"n": 16}} | options
+    return search(tasks.find(task), name=task, folder=folder, **options)
 
 
 def imagined_training(config, folder, *, after_epoch, **_):

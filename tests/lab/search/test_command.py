@@ -1,12 +1,14 @@
 """`unicornn search` as a user would use it."""
 
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.lab.search.helpers import imagined_training
 from tests.lab.training import helpers as small
+from unicornn.errors import Diverged
 from unicornn.lab import cli
 from unicornn.lab.search import _search as run
 from unicornn.lab.search import read_study
@@ -57,3 +59,28 @@ def test_mistakes_get_one_message_and_a_status(arguments, message, monkeypatch, 
         cli.main()
     assert stop.value.code == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_search_whose_trials_all_failed_has_a_status(monkeypatch, capsys):
+    def failing(*_, **__):
+        raise Diverged("loss: nan in epoch 1")
+
+    monkeypatch.setattr(run, "train", failing)
+    monkeypatch.setattr(sys, "argv", ["unicornn", "search", small.__file__, "--trials", "2"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    said = capsys.readouterr().err
+    assert "search: none of 2 trials was complete. The first reason: loss: nan in epoch 1" in said
+
+
+@pytest.mark.parametrize("title", ["[/bold]", "[red]", "a [link] [", "\\[b]"])
+def test_names_are_never_markup(tmp_path, title):
+    text = Path(small.__file__).read_text().replace('title="Which was larger"', f"title={title!r}")
+    folder = tmp_path / "[b]here[/b]"
+    folder.mkdir(parents=True)
+    (folder / "mine.py").write_text(text)
+    said = unicornn("search", folder / "mine.py", "--trials", 1, "--epochs", 1, "--out", folder / "[i]search")
+    assert f"{title}: search, unicornn, 1 trials, in {folder / '[i]search'}" in said
+    said = unicornn("data", folder / "mine.py")
+    assert "small: train 50, valid 24, test 40 sequences" in said

@@ -105,7 +105,7 @@ def test_trials_of_a_lost_database_are_not_overwritten(tmp_path):
 )
 def test_a_search_goes_on_with_the_same_settings_only(tmp_path, other):
     run_search(tmp_path / "search", trials=1)
-    with pytest.raises(ValueError, match=r"small/search has other settings: .* was .*, is "):
+    with pytest.raises(ValueError, match=r"search: the one that is there has other settings: .* was .*, is "):
         run_search(tmp_path / "search", trials=2, **other)
 
 
@@ -130,7 +130,7 @@ def test_a_trial_without_memory_has_failed_and_counts(tmp_path, monkeypatch):
 
 
 def test_pruning_stops_a_trial_early(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_pruner", lambda plan: optuna.pruners.ThresholdPruner(lower=2.0))
+    monkeypatch.setattr(storage, "_pruner", lambda plan: optuna.pruners.ThresholdPruner(lower=2.0))
     study = run_search(tmp_path / "search", trials=1, epochs=3)
     (trial,) = study.trials
     assert (trial.state, trial.epochs) == ("pruned", 1)

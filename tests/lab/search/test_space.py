@@ -17,7 +17,9 @@ from unicornn.lab.training._config import parse, resolve
 
 def plan(name=small.__file__, **changes):
     usual = {"model": "unicornn", "variant": None, "seed": 0, "budget": None, "settings": {}, "space": {}}
-    return make_plan(name, **(usual | {"sampler": "random", "pruner": "none", "trials": 5} | changes))
+    return make_plan(
+        tasks.find(name), name=name, **(usual | {"sampler": "random", "pruner": "none", "trials": 5} | changes)
+    )
 
 
 def test_the_papers_five():

@@ -30,11 +30,12 @@ def impatient(monkeypatch):
     monkeypatch.setattr(run, "WAIT", 0.1)
 
 
-def process(folder, trials):
+def process(folder, trials, **options):
     """`unicornn search` beside this one, with trials that take a while."""
     arguments = ["--trials", str(trials), "--epochs", "2", "--set", "n=200", "--set", "N=60", "--out", str(folder)]
     command = [sys.executable, "-m", "unicornn", "search", small.__file__, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, **options)
 
 
 def the_same(folder, trials):
@@ -86,7 +87,7 @@ def test_tables_are_made_by_several_at_once(tmp_path):
 
     def open_it():
         together.wait()
-        opened.append(storage._open(url))
+        opened.append(storage.open_storage(url))
 
     threads = [threading.Thread(target=open_it) for _ in range(4)]
     for thread in threads:
@@ -106,7 +107,7 @@ def test_ctrl_c_stops_cleanly_and_the_trial_is_tried_again(tmp_path, monkeypatch
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress.Watch, "__call__", interrupted)
+        patch.setattr(progress.EpochReport, "__call__", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_search(tmp_path / "search")
     assert signal.getsignal(signal.SIGINT) is answer
@@ -135,10 +136,10 @@ def test_an_error_is_raised_and_the_trial_tried_again(tmp_path, monkeypatch):
 @contextlib.contextmanager
 def database(folder):
     """The study behind the search's back."""
-    there = storage._open(f"sqlite:///{folder / 'study.db'}")
+    there = storage.open_storage(f"sqlite:///{folder / 'study.db'}")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Heartbeat of storage")
-        yield optuna.load_study(study_name=f"small/{folder.name}", storage=there)
+        yield optuna.load_study(study_name=run.NAME, storage=there)
     there.remove_session()
     there.engine.dispose()
 
@@ -169,7 +170,6 @@ def test_trials_of_the_dead_are_not_waited_for(tmp_path, monkeypatch, told):
         lost = study.ask()
         if told:
             study._storage.record_heartbeat(lost._trial_id)
-            lost.set_user_attr("begun", True)
             lost.suggest_float("lr", 1e-4, 1e-1, log=True)
     study = run_search(tmp_path / "search", trials=2)
     assert [trial.number for trial in study.trials] == [0, 2]
@@ -185,13 +185,14 @@ def test_parameters_that_kill_are_given_up(tmp_path, monkeypatch):
         state=TrialState.FAIL,
         params={"lr": 0.01},
         distributions={"lr": optuna.distributions.FloatDistribution(1e-4, 1e-1, log=True)},
-        user_attrs={"killed": storage.RETRIES},
+        system_attrs={"retry_history": list(range(storage.RETRIES))},
     )
     with database(tmp_path / "search") as study:
-        storage._after_a_death(study, killed)
+        after_a_death = study._storage.get_heartbeat_stale_trial_callback()
+        after_a_death(study, killed)
         assert len(study.trials) == 1
-        killed.user_attrs["killed"] = 0
-        storage._after_a_death(study, killed)
+        killed.system_attrs = {}
+        after_a_death(study, killed)
         assert study.trials[1].state == TrialState.WAITING
 
 
@@ -201,15 +202,49 @@ def test_one_too_many_is_put_back(tmp_path, monkeypatch):
 
     def other_is_quicker(self):
         if not seen:
+            seen.append("the other's")
             with database(tmp_path / "search") as study:
-                seen.append(study.ask())
+                ask(study)
         return ask(self)
 
-    ask = storage.Kept.ask
+    ask = optuna.Study.ask
     monkeypatch.setattr(run, "train", imagined_training)
     run_search(tmp_path / "search", trials=1)
-    monkeypatch.setattr(storage.Kept, "ask", other_is_quicker)
+    monkeypatch.setattr(optuna.Study, "ask", other_is_quicker)
     monkeypatch.setattr(time, "sleep", lambda _: give_up(tmp_path / "search", 1))
     study = run_search(tmp_path / "search", trials=2)
     assert [trial.number for trial in study.trials] == [0, 3]
     assert json.loads((tmp_path / "search/study.json").read_text())["asked"] == 2
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_trial_that_was_given_up_after_its_last_epoch(tmp_path, monkeypatch, number):
+    def slow(config, folder, **options):
+        trained = imagined_training(config, folder, **options)
+        if folder.name == f"{number:05d}":
+            give_up(tmp_path / "search", number)
+        return trained
+
+    monkeypatch.setattr(run, "train", slow)
+    study = run_search(tmp_path / "search")
+    assert [trial.number for trial in study.trials] == [i for i in range(4) if i != number]
+
+
+def test_a_search_folder_can_be_renamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "train", imagined_training)
+    first = run_search(tmp_path / "search", trials=2)
+    (tmp_path / "search").rename(tmp_path / "other")
+    study = run_search(tmp_path / "other", trials=3)
+    assert study.trials[:2] == first.trials
+    assert parameters_of(study) == parameters_of(run_search(tmp_path / "whole", trials=3))
+
+
+def test_sigterm_stops_a_search_and_it_goes_on(tmp_path):
+    worker = process(tmp_path / "search", 4, stderr=subprocess.PIPE, text=True)
+    trial_under_way(worker, tmp_path / "search", 1)
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=60)
+    assert worker.returncode not in (0, -signal.SIGTERM)
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    assert len(the_same(tmp_path / "search", 4).trials) == 4

@@ -52,7 +52,10 @@ def test_from_training_to_report():
     assert "valid accuracy" in said
     status, said = unicornn("diagnose", run, "--task", helpers.__file__)
     assert status == 0
-    assert "recovered_exactly" in said
+    assert "start recovered by running 20 steps backwards" in said
+    assert "bit for bit" in said
+    assert "largest Lyapunov exponent" in said
+    assert "it takes 200 steps, and there are 20" in said
     assert os.path.getsize(os.path.join(run, "diagnosis.png")) > 10_000
     status, said = unicornn("report", "runs", "--out", "page.html")
     assert status == 0

@@ -10,7 +10,6 @@ from typing import Any
 from unicornn import _checks as checks
 from unicornn import models
 from unicornn.errors import BadValue
-from unicornn.lab import tasks
 from unicornn.lab._study import Study
 from unicornn.lab.search._space import SPACE, Axis, as_dict, chosen
 from unicornn.lab.tasks._base import Task
@@ -24,8 +23,8 @@ PRUNERS = ("none", "median", "hyperband")
 class Plan:
     """A search, complete and checked; made by ``make_plan``."""
 
-    name: str  # by which the task is found
     task: Task
+    name: str  # by which the task is found again
     model: str
     variant: str | None
     seed: int
@@ -83,8 +82,9 @@ class Plan:
 
 
 def make_plan(
-    name: str,
+    task: Task,
     *,
+    name: str,
     model: str,
     variant: str | None,
     seed: int,
@@ -96,7 +96,6 @@ def make_plan(
     trials: int,
 ) -> Plan:
     """The plan, if all names and numbers are right. Searched is what the model has and the settings do not fix."""
-    task = tasks.find(name)
     usual = resolve(task, name=name, model=model, variant=variant, seed=seed, budget=budget, settings=settings)
     if both := [key for key in space if key in settings]:
         raise BadValue(f"--range: expected names that --set does not fix, got {both[0]!r} in both")
@@ -107,7 +106,7 @@ def make_plan(
     if not axes:
         raise BadValue("--range: expected something to search, but every parameter is fixed")
     return Plan(
-        name, task, model, variant, seed, budget, dict(settings), axes, fixed,
+        task, name, model, variant, seed, budget, dict(settings), axes, fixed,
         checks.choice("sampler", sampler, SAMPLERS), checks.choice("pruner", pruner, PRUNERS),
         checks.whole("trials", trials, 1), int(usual.model_options.get("num_layers", 1)), usual.training.epochs,
     )  # fmt: skip

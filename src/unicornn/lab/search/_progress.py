@@ -14,7 +14,7 @@ from unicornn.lab._study import Study, Trial
 from unicornn.lab._text import duration
 
 
-class Shown:
+class SearchProgress:
     """Where progress is shown; nowhere if there is no console."""
 
     def __init__(self, console: Console | None, metric: Metric, trials: int) -> None:
@@ -25,7 +25,7 @@ class Shown:
         )  # fmt: skip
         self.task = self.bar.add_task("", total=trials, best="")
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> SearchProgress:
         if self.console is not None and self.console.is_terminal:
             self.bar.start()
         return self
@@ -35,8 +35,9 @@ class Shown:
             self.bar.stop()
 
     def say(self, text: str) -> None:
+        """A line of its own; nothing in it is markup."""
         if self.console is not None:
-            self.console.print(text, highlight=False, soft_wrap=True)
+            self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def now(self, text: str) -> None:
         """What is going on."""
@@ -52,8 +53,8 @@ class Shown:
         if trial.state != "complete":
             outcome = trial.state + (f" at {self.metric.text(trial.value)}" if trial.value is not None else "")
         count = f"{len(study.trials)}/{study.asked}"
-        parts = [f"trial {trial.number}", outcome, self._best(study), drawn, duration(trial.seconds), count]
-        self.say(" · ".join(part for part in parts if part))
+        texts = [f"trial {trial.number}", outcome, self._best(study), drawn, duration(trial.seconds), count]
+        self.say(" · ".join(text for text in texts if text))
         self.so_far(study)
 
     def _best(self, study: Study) -> str:
@@ -61,15 +62,15 @@ class Shown:
         return "" if best is None else f"best {self.metric.text(best.value)} (trial {best.number})"
 
 
-class Watch:
+class EpochReport:
     """Reports each epoch's validation metric, and stops a trial that the pruner has given up."""
 
-    def __init__(self, trial: optuna.Trial, epochs: int, shown: Shown) -> None:
-        self.trial, self.epochs, self.shown = trial, epochs, shown
+    def __init__(self, trial: optuna.Trial, epochs: int, progress: SearchProgress) -> None:
+        self.trial, self.epochs, self.progress = trial, epochs, progress
 
     def __call__(self, row: Mapping[str, float]) -> None:
         epoch = int(row["epoch"])
-        self.shown.now(f"trial {self.trial.number}, epoch {epoch} of {self.epochs}")
+        self.progress.now(f"trial {self.trial.number}, epoch {epoch} of {self.epochs}")
         self.trial.report(row["valid"], epoch)
         if epoch < self.epochs and self.trial.should_prune():
             raise optuna.TrialPruned

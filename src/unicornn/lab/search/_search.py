@@ -16,23 +16,26 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 
-from unicornn.errors import BadValue, Diverged
+from unicornn.errors import BadValue, Diverged, Stopped
 from unicornn.lab._study import Study, Trial
 from unicornn.lab.data._files import Source
 from unicornn.lab.search._plan import Plan, make_plan
-from unicornn.lab.search._progress import Shown, Watch
+from unicornn.lab.search._progress import EpochReport, SearchProgress
 from unicornn.lab.search._space import draw
-from unicornn.lab.search._storage import FINISHED, Kept
+from unicornn.lab.search._storage import FINISHED, give_up_the_dead, stored_study, surplus, trials
+from unicornn.lab.tasks._base import Task
 from unicornn.lab.training._batches import mixed
 from unicornn.lab.training._train import train
 
 ENOUGH = 10  # complete trials, to speak of importances
 WAIT = 1.0  # seconds between looks at the trials of other processes
+NAME = "search"  # of the study in the folder's own database, whatever the folder is called
 
 
 def search(
-    task: str,
+    task: Task,
     *,
+    name: str | None = None,
     folder: str | Path,
     trials: int = 50,
     sampler: str = "random",
@@ -54,7 +57,8 @@ def search(
     search that was stopped or killed, and may be made by several processes at once: they share the trials.
 
     Args:
-        task: its name, or the path of its file.
+        task: what is learned.
+        name: how the task is found again, if not by its own name: the path of its file.
         folder: of the search.
         trials: how many, over all processes; those that were pruned or failed count, those that were killed do not.
         sampler: "random" (the paper's), or "tpe", which learns from the trials before.
@@ -72,116 +76,117 @@ def search(
 
     Example:
         >>> import tempfile
+        >>> from unicornn.lab import tasks
         >>> from unicornn.lab.search import search
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     study = search("digits", folder=folder, trials=2, epochs=1, settings={"hidden_size": 8})
+        ...     study = search(tasks.find("digits"), folder=folder, trials=2, epochs=1, settings={"hidden_size": 8})
         >>> len(study.trials), sorted(study.best.parameters)
         (2, ['alpha', 'batch_size', 'dropout', 'dt', 'lr'])
     """
     folder, changes = Path(folder), dict(settings or {}) | ({"epochs": epochs} if epochs is not None else {})
     plan = make_plan(
-        task, model=model, variant=variant, seed=seed, budget=budget, settings=changes, space=space or {},
-        sampler=sampler, pruner=pruner, trials=trials,
+        task, name=name or task.name, model=model, variant=variant, seed=seed, budget=budget, settings=changes,
+        space=space or {}, sampler=sampler, pruner=pruner, trials=trials,
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    url = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    with _quiet(), Shown(console, plan.task.metric, trials) as shown:
-        kept = Kept(url, f"{plan.task.name}/{folder.resolve().name}", plan, _pruner(plan))
+    url, kept_as = f"sqlite:///{(folder / 'study.db').resolve()}", NAME
+    if storage is not None:
+        url, kept_as = storage, f"{task.name}/{folder.resolve().name}"
+    with (
+        _quiet(),
+        SearchProgress(console, task.metric, trials) as progress,
+        stored_study(url, kept_as, plan) as study,
+    ):
+        if not study.get_trials(deepcopy=False) and (folder / "trials").exists():
+            raise BadValue(f"folder: {folder} has trials that the database does not know; name another --out")
         try:
-            if not kept.study.get_trials(deepcopy=False) and (folder / "trials").exists():
-                raise BadValue(f"folder: {folder} has trials that the database does not know; name another --out")
-            return _search(kept, plan, folder, source, shown)
+            return _search(study, plan, folder, source, progress)
         except KeyboardInterrupt:
-            shown.say("stopped; the same command goes on")
+            progress.say("stopped; the same command goes on")
             raise
-        finally:
-            kept.close()
+        except Stopped:
+            raise Stopped("stopped by SIGTERM; the same command goes on") from None
 
 
-def _search(kept: Kept, plan: Plan, folder: Path, source: Source | None, shown: Shown) -> Study:
-    study, waiting = _write(kept, plan, folder), False
+def _search(study: optuna.Study, plan: Plan, folder: Path, source: Source | None, progress: SearchProgress) -> Study:
+    """Trials until there are enough, over all processes; Optuna asks, watches over and tells each."""
+    found, waiting = _write(study, plan, folder), False
+    begun: list[optuna.Trial] = []
+    given_up: list[int] = []  # taken for dead, and tried again by another process
+
+    def objective(trial: optuna.Trial) -> float:
+        begun.append(trial)
+        if surplus(study, trial, plan.trials):
+            raise _Surplus
+        try:
+            return _try(trial, plan, folder, source, progress)
+        except UpdateFinishedTrialError:
+            given_up.append(trial.number)
+            raise
+
     while True:
-        kept.give_up_the_dead()
-        finished, running = len(kept.trials(*FINISHED)), len(kept.trials(TrialState.RUNNING))
-        if finished != len(study.trials):  # other processes'
-            study = _write(kept, plan, folder)
-        shown.so_far(study)
+        give_up_the_dead(study)
+        finished, running = len(trials(study, *FINISHED)), len(trials(study, TrialState.RUNNING))
+        if finished != len(found.trials):  # other processes' too
+            found = _write(study, plan, folder)
+        progress.so_far(found)
         if finished >= plan.trials:
-            return study
+            return found
         if finished + running < plan.trials:
-            study, waiting = _next(kept, plan, folder, source, shown) or study, False
+            try:
+                study.optimize(objective, n_trials=1, catch=(_Surplus,))
+            except BaseException:
+                if begun and begun[-1].number in given_up:
+                    continue
+                if begun and begun[-1].params:
+                    study.enqueue_trial(begun[-1].params)
+                raise
+            told = study.get_trials(deepcopy=False)[begun[-1].number]
+            if told.state in FINISHED:
+                found = _write(study, plan, folder)
+                progress.over(found, _trial(told, plan))
+            waiting = False
             continue
         if not waiting:
-            shown.say(f"waiting for {running} of other processes' trials")
+            progress.say(f"waiting for {running} of other processes' trials")
         waiting = True
         time.sleep(WAIT)
 
 
-def _next(kept: Kept, plan: Plan, folder: Path, source: Source | None, shown: Shown) -> Study | None:
-    """One more trial, and the study with it; None if it was another process's."""
-    trial = kept.ask()
-    if kept.surplus(trial, plan.trials):
-        kept.fail(trial, again=False)
-        return None
-    try:
-        with kept.alive(trial):
-            state, value = _try(trial, kept.study, plan, folder, source, shown)
-    except UpdateFinishedTrialError:  # taken for dead, and tried again elsewhere
-        return None
-    except BaseException:
-        kept.fail(trial, again=True)
-        raise
-    told = kept.study.tell(trial, value, state, skip_if_finished=True)
-    if told.state not in FINISHED:
-        return None
-    study = _write(kept, plan, folder)
-    shown.over(study, _trial(told, plan))
-    return study
+class _Surplus(Exception):
+    """One trial too many: it is put back."""
 
 
-def _try(
-    trial: optuna.Trial, study: optuna.Study, plan: Plan, folder: Path, source: Source | None, shown: Shown
-) -> tuple[TrialState, float | None]:
-    """Trains with what was drawn: how it ended, and the best validation metric."""
+def _try(trial: optuna.Trial, plan: Plan, folder: Path, source: Source | None, progress: SearchProgress) -> float:
+    """Trains with what was drawn: the best validation metric."""
     # From here on: processes that share a search draw different parameters, and a search that goes on, the same.
     seed = mixed(plan.seed, trial.number) % 2**32
     random = plan.sampler == "random"
-    study.sampler = optuna.samplers.RandomSampler(seed) if random else optuna.samplers.TPESampler(seed=seed)
+    trial.study.sampler = optuna.samplers.RandomSampler(seed) if random else optuna.samplers.TPESampler(seed=seed)
     parameters = {name: draw(trial, name, axis) for name, axis in plan.axes.items()}
     trial.set_user_attr("parameters", parameters)
-    shown.now(f"trial {trial.number}")
+    progress.now(f"trial {trial.number}")
     try:
         run = train(
             plan.config(parameters), folder / "trials" / f"{trial.number:05d}", task=plan.task, source=source,
-            after_epoch=Watch(trial, plan.epochs, shown), test=False,
+            after_epoch=EpochReport(trial, plan.epochs, progress), test=False,
         )  # fmt: skip
-    except optuna.TrialPruned:
-        return TrialState.PRUNED, None
     except (Diverged, torch.OutOfMemoryError) as error:
         trial.set_user_attr("failed", str(error))
-    else:
-        return TrialState.COMPLETE, run.result["valid"]
-    return TrialState.PRUNED, None  # TPE ranks these last, and would not learn from a FAIL
+        raise optuna.TrialPruned from error  # TPE ranks these last, and would not learn from a FAIL
+    trial.set_user_attr("trained", True)  # raises if the trial has been given up meanwhile
+    return float(run.result["valid"])
 
 
-def _pruner(plan: Plan) -> optuna.pruners.BasePruner:
-    if plan.pruner == "median":
-        return optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.epochs // 10)
-    if plan.pruner == "hyperband":
-        return optuna.pruners.HyperbandPruner(max_resource=plan.epochs)
-    return optuna.pruners.NopPruner()
-
-
-def _write(kept: Kept, plan: Plan, folder: Path) -> Study:
-    done = [_trial(trial, plan) for trial in kept.trials(*FINISHED)]
-    study = dataclasses.replace(plan.study(), trials=done)
-    if study.best is not None:
-        study = dataclasses.replace(study, command=plan.command(study.best.parameters))
-    if len(study.ranked()) >= ENOUGH and len(plan.axes) > 1:
-        shares = get_param_importances(kept.study, evaluator=FanovaImportanceEvaluator(seed=0))
-        study = dataclasses.replace(study, importances={name: float(share) for name, share in shares.items()})
-    study.write(folder / "study.json")
-    return study
+def _write(study: optuna.Study, plan: Plan, folder: Path) -> Study:
+    found = dataclasses.replace(plan.study(), trials=[_trial(trial, plan) for trial in trials(study, *FINISHED)])
+    if found.best is not None:
+        found = dataclasses.replace(found, command=plan.command(found.best.parameters))
+    if len(found.ranked()) >= ENOUGH and len(plan.axes) > 1:
+        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+        found = dataclasses.replace(found, importances={name: float(share) for name, share in shares.items()})
+    found.write(folder / "study.json")
+    return found
 
 
 def _trial(trial: FrozenTrial, plan: Plan) -> Trial:
