@@ -3,14 +3,18 @@
 import gzip
 import io
 import lzma
+import os
+import stat
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unicornn.errors import CorruptData
+from unicornn.lab.data import _archives
 from unicornn.lab.data._archives import members, opened
 
 FILES = {"top/train/pos/0_9.txt": b"good " * 300, "top/train/neg/0_1.txt": b"bad", "top/train/urls.txt": b"x"}
@@ -57,6 +61,78 @@ def test_nothing_is_written(tmp_path, form):
     assert found == [b"a", b"b"]
     assert [p.name for p in tmp_path.iterdir()] == ["inside"]
     assert list(inside.iterdir()) == [path]
+
+
+def test_links_in_a_folder_are_left_out(tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "below").symlink_to(tmp_path)
+    os.mkfifo(folder / "b.txt")
+    (folder / "c.txt").write_text("c")
+    assert list(members(folder, "*.txt")) == [("folder/c.txt", b"c")]
+
+
+def test_links_in_a_zip_are_left_out(tmp_path):
+    path = tmp_path / "links.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        link = zipfile.ZipInfo("a.txt")
+        link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/hostname")
+        archive.writestr("b.txt", "b")
+    assert list(members(path, "*.txt")) == [("b.txt", b"b")]
+
+
+@pytest.mark.parametrize("read", [lambda path: list(members(path, "*")), lambda path: opened(path).__enter__()])
+def test_pipes_and_devices_are_refused(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(CorruptData, match="expected a file or a folder"):
+            read(path)
+
+
+def sparse_tar(path, size):
+    """A member of so many zeros, in a file of some kilobytes (GNU's old form, which tarfile reads)."""
+    name, numbers = b"a.txt", b"%011o\0%011o\0" % (size, 0) + b"\0" * 72
+    header = name.ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + b"%011o\0" % 0 + b"%011o\0" % 0
+    header += b" " * 8 + b"S" + b"\0" * 100 + b"ustar  \0" + b"\0" * 121 + numbers + b"\0" + b"%011o\0" % size
+    header = header.ljust(512, b"\0")
+    checksum = b"%06o\0 " % sum(header)
+    path.write_bytes(header[:148] + checksum + header[156:] + bytes(1024))
+
+
+def test_a_sparse_member_is_not_filled_in(tmp_path):
+    """20 GB in two kilobytes: all of it would be zeros in memory."""
+    path = tmp_path / "a.tar"
+    sparse_tar(path, 8 * 2**30 - 1)
+    with pytest.raises(CorruptData, match=r"a\.tar: expected a\.txt to have at most 1,073,741,824 bytes .*got 8,589"):
+        list(members(path, "*.txt"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_member_that_unpacks_to_too_much(tmp_path, form, monkeypatch):
+    monkeypatch.setattr(_archives, "MOST_AT_ONCE", 1000)
+    with pytest.raises(CorruptData, match=r"expected top/train/pos/0_9.txt to have at most 1,000 bytes .*got 1,500"):
+        list(members(write(tmp_path, form), "*.txt"))
+
+
+@pytest.mark.parametrize("form", ["tar.gz", "tar.xz", "zip"])
+def test_an_archive_that_unpacks_to_too_much(tmp_path, form, monkeypatch):
+    monkeypatch.setattr(_archives, "MOST", 100_000)
+    path = write(tmp_path, form, {f"{i}.txt": bytes(1000) for i in range(200)})
+    assert path.stat().st_size < 50_000
+    with pytest.raises(CorruptData, match="expected at most 100,000 bytes when unpacked, got more"):
+        list(members(path, "*.txt"))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_a_file_that_unpacks_to_too_much(tmp_path, pack, monkeypatch):
+    monkeypatch.setattr(_archives, "MOST", 100_000)
+    path = tmp_path / "bomb"
+    path.write_bytes(pack(bytes(10_000_000)))
+    with pytest.raises(CorruptData, match="bomb: expected at most 100,000 bytes"), opened(path) as file:
+        file.read()
 
 
 def test_links_are_left_out(tmp_path):

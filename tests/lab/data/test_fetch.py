@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import socket
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -14,6 +15,8 @@ from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import cli, tasks
 from unicornn.lab.data import File, Source
+
+DEAD = 4_194_305  # larger than any process number of Linux
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -60,6 +63,38 @@ def test_what_is_not_as_published_is_not_kept(server, tmp_path):
         source.fetch(file)
     assert not source.has(file)
     assert not [p for p in (tmp_path / "data").rglob("*") if p.is_file()]
+
+
+def test_a_file_that_was_tampered_with_is_refused(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"data, but not these")
+    file = File("a.bin", url="http://127.0.0.1:9/a.bin", hash="sha256:" + hashlib.sha256(b"data").hexdigest())
+    for check in (Source(tmp_path).verified, Source(tmp_path).fetch):
+        with pytest.raises(CorruptData, match=r"a\.bin: expected the published hash sha256:[0-9a-f]{64}, got sha256:"):
+            check(file)
+    (tmp_path / "a.bin").rename(tmp_path / "a.tar")
+    other = dataclasses.replace(file, also=("a.tar",))
+    assert not Source(tmp_path).verified(other), "another form has no published hash"
+    assert Source(tmp_path).fetch(other) == tmp_path / "a.tar"
+
+
+def test_the_command_refuses_a_file_that_was_tampered_with(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    helpers.mnist(tmp_path / "data")  # not MNIST's own
+    monkeypatch.setenv("UNICORNN_CACHE", str(tmp_path / "cache"))
+    outcome = CliRunner().invoke(cli.app, ["data", "psmnist", "--data", str(tmp_path / "data")])
+    assert outcome.exit_code != 0
+    assert isinstance(outcome.exception, CorruptData)
+    assert "sequences" not in outcome.output
+
+
+def test_a_killed_download_is_swept_up(server, tmp_path):
+    folder, address = server
+    (folder / "a.bin").write_bytes(b"data")
+    dead = tmp_path / f".unicornn-{socket.gethostname()}-{DEAD}-abc"
+    dead.mkdir()
+    (dead / "tmp123").write_bytes(b"da")
+    Source(tmp_path).fetch(File("a.bin", url=f"{address}/a.bin", hash=sha256(folder / "a.bin")))
+    assert {path.name for path in tmp_path.iterdir()} == {"a.bin", "served"}
 
 
 def test_without_a_network_the_message_says_what_to_put_where(tmp_path):

@@ -1,11 +1,15 @@
 """The data folder and the cache."""
 
 import os
+import signal
+import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from unicornn.errors import MissingData
+from unicornn.errors import CorruptData, MissingData
 from unicornn.lab.data import File, Source
 
 
@@ -54,8 +58,16 @@ def test_a_file_changed_below_a_folder(cached, tmp_path):
         lambda file: file.write_bytes(b""),
         lambda file: file.write_bytes(file.read_bytes()[:-10]),
         lambda file: file.write_bytes(b"something else"),
-        lambda file: (file.parent / "names.json").write_text("["),
-        lambda file: (file.parent / "names.json").unlink(),
+        lambda file: file.write_bytes(file.read_bytes()[:-1] + b"\1"),  # one number is another
+        lambda file: np.save(file, np.arange(1000)[::-1]),
+        lambda file: (file.unlink(), os.mkfifo(file)),
+        lambda file: (file.parent / "digests.json").write_text("["),
+        lambda file: (file.parent / "digests.json").write_text("[" * 100_000),
+        lambda file: (file.parent / "digests.json").write_text("3"),
+        lambda file: (file.parent / "digests.json").write_text('["a", "b"]'),
+        lambda file: (file.parent / "digests.json").write_text('{"a": 3, "b": null}'),
+        lambda file: (file.parent / "digests.json").write_text('{"../../a": ""}'),
+        lambda file: (file.parent / "digests.json").unlink(),
     ],
 )
 def test_a_damaged_cache_is_made_again(cached, damage):
@@ -71,6 +83,45 @@ def test_a_failure_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError):
         source.cached("name", [], "", lambda: (_ for _ in ()).throw(RuntimeError))
     assert not list(tmp_path.rglob("*.npy"))
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from unicornn.lab.data import Source
+source = Source(sys.argv[1], sys.argv[2])
+save = np.save
+def killed(file, array, **options):
+    save(file, array, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+np.save = killed
+source.cached("name", [], "", lambda: {"a": np.zeros(9)})
+"""
+
+
+def test_what_a_killed_process_left_is_swept_up(tmp_path):
+    """But not what a living one, or one of another machine, is working on."""
+    cache = tmp_path / "cache"
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path, cache], check=False)
+    assert done.returncode == -signal.SIGKILL
+    [left] = cache.iterdir()
+    assert left.name.startswith(".unicornn-")
+    others = [
+        cache / f".unicornn-{host}-1" for host in (f"{socket.gethostname()}-{os.getpid()}", "elsewhere-999999999")
+    ]
+    for other in others:
+        other.mkdir()
+    Source(tmp_path, cache).cached("name", [], "", lambda: {"a": np.zeros(9)})
+    [folder] = cache.glob("name-*")
+    assert set(cache.iterdir()) == {folder, *others}
+
+
+@pytest.mark.parametrize("also", [(), ("other",)])
+def test_a_pipe_is_not_read(tmp_path, also):
+    """Opening it would wait for ever."""
+    os.mkfifo(tmp_path / ("other" if also else "file"))
+    with pytest.raises(CorruptData, match="expected a file or a folder, got a device, a pipe or a socket"):
+        Source(tmp_path).find(File("file", also=also))
 
 
 def test_missing(tmp_path):

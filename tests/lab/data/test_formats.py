@@ -2,6 +2,10 @@
 
 import builtins
 import gzip
+import io
+import os
+import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,7 +15,8 @@ from hypothesis.extra import numpy as npst
 
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
-from unicornn.lab.data._formats import read_cifar10, read_idx, read_ts
+from unicornn.lab.data import _archives
+from unicornn.lab.data._formats import read_cifar10, read_idx, read_npz, read_ts
 
 
 @given(npst.arrays(np.uint8, npst.array_shapes(min_dims=1, max_dims=3, min_side=0)), st.booleans())
@@ -45,6 +50,67 @@ def test_idx_malformed(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(CorruptData, match=f"train-images: .*{message}"):
         read_idx(path, 3)
+
+
+def test_idx_that_unpacks_to_more_than_its_sizes_say(tmp_path, monkeypatch):
+    """It is read up to the end that the header names, and no further."""
+    monkeypatch.setattr(_archives, "MOST", 1_000_000)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(helpers.idx(np.zeros((2, 3, 4))) + bytes(100_000_000)))
+    with pytest.raises(CorruptData, match=r"bomb\.gz: .*got 41 in all"):
+        read_idx(tmp_path / "bomb.gz", 3)
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["a"], ["c"]])
+def test_npz(tmp_path, names):
+    np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.zeros((2, 2)))
+    if "c" in names:
+        with pytest.raises(CorruptData, match=r"x\.npz: expected an \.npz with c"):
+            read_npz(tmp_path / "x.npz", *names)
+    else:
+        assert [array.shape for array in read_npz(tmp_path / "x.npz", *names)] == [(3,), (2, 2)][: len(names)]
+
+
+def npy():
+    """An array that is not in an .npz."""
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    return file.getvalue()
+
+
+def hostile_npz(path, header=b"", pickled=False):
+    if pickled:
+        np.savez(path, a=np.array([print], dtype=object))
+        return
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(5000))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"\x93NUMPY"),
+        lambda path: path.write_bytes(b"PK\x03\x04 and so on"),
+        lambda path: path.write_bytes(npy()),
+        lambda path: os.mkfifo(path),
+        lambda path: path.mkdir(),
+        lambda path: hostile_npz(path, pickled=True),
+        lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (9,)"),
+        lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**12,), }".ljust(118)),
+        lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,), }".ljust(118)),
+    ],
+)
+def test_npz_malformed(tmp_path, make):
+    make(tmp_path / "x.npz")
+    with pytest.raises(CorruptData, match=r"x\.npz"):
+        read_npz(tmp_path / "x.npz", "a")
+
+
+def test_npz_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(_archives, "MOST_AT_ONCE", 1000)
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros(10_000))
+    with pytest.raises(CorruptData, match=r"expected a\.npy to have at most 1,000 bytes when unpacked, got 80,128"):
+        read_npz(tmp_path / "x.npz", "a")
 
 
 def test_cifar10():
@@ -85,6 +151,9 @@ def test_ts(tmp_path):
         lambda text: text.replace(",", ",?,", 1),
         lambda text: text.replace(",", ",x", 1),
         lambda text: text[: text.index("@data\n") + 6],
+        lambda text: re.sub(
+            r"^(-?[\d.]+),", r"(0,\1),(7,", text.replace("@timeStamps false", "@timeStamps true"), flags=re.M
+        ),
     ],
 )
 def test_ts_malformed(tmp_path, change):

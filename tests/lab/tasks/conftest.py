@@ -39,7 +39,7 @@ def small_bidmc(tmp_path_factory):
     for i in range(53):
         names = ("PLETH", "II") if i % 2 else ("II", "PLETH")  # the order differs in the real files too
         order = (0, 1) if i % 2 else (1, 0)
-        rows = "".join(f"{n},0.5,{x},{y}\n" for n, (x, y) in enumerate(signals[i][:, order].tolist()))
+        rows = "".join(f"{n / 125:.5g},0.5,{x},{y}\n" for n, (x, y) in enumerate(signals[i][:, order].tolist()))
         (csv / f"bidmc_{i + 1:02}_Signals.csv").write_text(f"Time [s], RESP, {names[0]}, {names[1]}\n{rows}")
         rows = "".join(f"{n},{hr:g},1,{rr:g},NaN\n".replace("nan", "NaN") for n, (rr, hr) in enumerate(figures[i]))
         (csv / f"bidmc_{i + 1:02}_Numerics.csv").write_text(f"Time [s], HR, PULSE, RESP, SpO2\n{rows}")

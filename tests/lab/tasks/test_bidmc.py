@@ -90,6 +90,57 @@ def test_missing_and_corrupt(small_bidmc, tmp_path):
             RR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(RR), 0)
 
 
+SIGNALS, NUMERICS = "bidmc_09_Signals.csv", "bidmc_09_Numerics.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (SIGNALS, lambda rows: rows[:200] + rows[201:], "row 200 should be at 1.592 s, got 1.6 s"),
+        (SIGNALS, lambda rows: rows[:4900] + rows[4901:], "rows are missing"),
+        (SIGNALS, lambda rows: rows[:1] + rows[2:], "recording 9 to begin whole seconds apart, got 0.008 s and 0 s"),
+        (SIGNALS, lambda rows: [*rows[:9], rows[8], *rows[9:]], "a row every 0.008 s; row 9 "),
+        (SIGNALS, lambda rows: [*rows[:9], "nan" + rows[9][rows[9].index(",") :], *rows[10:]], "got nan"),
+        (NUMERICS, lambda rows: rows[:20] + rows[21:], "a row every 1 s; row 20 should be at 19 s"),
+        (NUMERICS, lambda rows: [*rows[:20], rows[21], rows[20], *rows[22:]], "row 20 "),
+        (NUMERICS, lambda rows: [rows[0].replace("Time [s]", "Clock"), *rows[1:]], r"Time \[s\] is not in"),
+    ],
+)
+def test_rows_that_are_missing_or_out_of_order(small_bidmc, tmp_path, name, change, message):
+    """They would shift the signals against the targets."""
+    source, _, _ = small_bidmc
+    folder = tmp_path / "bidmc/bidmc_csv"
+    folder.mkdir(parents=True)
+    for file in (source.data / "bidmc/bidmc_csv").iterdir():
+        (folder / file.name).symlink_to(file)
+    rows = (folder / name).read_text().splitlines()
+    (folder / name).unlink()
+    (folder / name).write_text("\n".join(change(rows)) + "\n")
+    with pytest.raises(CorruptData, match=f"expected .*{message}"):
+        RR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(RR), 0)
+
+
+@pytest.mark.parametrize("later", [-2, 0, 1])
+def test_signals_and_targets_are_aligned_by_their_times(small_bidmc, tmp_path, later):
+    """In the real data the numbers of recording 23 begin a second before its signals."""
+    source, _, figures = small_bidmc
+    folder = tmp_path / "bidmc/bidmc_csv"
+    folder.mkdir(parents=True)
+    for file in (source.data / "bidmc/bidmc_csv").iterdir():
+        (folder / file.name).symlink_to(file)
+    name = "bidmc_01_Numerics.csv"
+    head, *rows = (folder / name).read_text().splitlines()
+    moved = [f"{int(row.partition(',')[0]) + later},{row.partition(',')[2]}" for row in rows]
+    (folder / name).unlink()
+    (folder / name).write_text("\n".join([head, *moved]) + "\n")
+    splits = HR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(HR), 0)
+    targets = splits.train.whole.target
+    begins = [second - later for second in (0, 3, 6) if 0 <= second - later <= 41 - 32]
+    expected = [np.nanmean(figures[0][begin:][:32, 1]) for begin in begins]
+    assert len(targets) == 159 - 3 + len(begins)
+    np.testing.assert_allclose(targets[: len(begins)], expected, rtol=1e-6)
+
+
 def test_windows_without_a_figure_are_left_out(small_bidmc, tmp_path):
     source, _, _ = small_bidmc
     folder = tmp_path / "bidmc/bidmc_csv"

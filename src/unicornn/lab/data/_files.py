@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from unicornn.errors import BadValue, CorruptData, MissingData
+from unicornn.lab.data._archives import ordinary
+from unicornn.lab.data._workshop import workshop
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class File:
         url: where it is fetched from; "" if it has to be put there by hand.
         hash: "sha256:..." or "md5:..." of what the url gives.
         also: paths of other forms that will do: unpacked, or packed in another way.
-        about: for whom has to get it by hand: what it is and who has it.
+        about: what it is and who has it, for those who have to get it by hand.
 
     Example:
         >>> from unicornn.lab.data import File
@@ -68,7 +70,8 @@ class Source:
         self.cache = Path(cache) if cache else _default("UNICORNN_CACHE", "parsed")
 
     def _present(self, file: File) -> Path | None:
-        return next((self.data / path for path in (file.path, *file.also) if (self.data / path).exists()), None)
+        paths = (self.data / path for path in (file.path, *file.also))
+        return next((ordinary(path) for path in paths if path.exists()), None)
 
     def has(self, file: File) -> bool:
         return self._present(file) is not None
@@ -96,26 +99,33 @@ class Source:
         return "\n".join(lines)
 
     def verified(self, file: File) -> bool:
-        """Whether the file has the published hash; other forms of it, and hand-made ones, have none."""
-        import pooch
-
+        """True if the file has its published hash, False if it is here in a form that has none; else CorruptData."""
         path = self.data / file.path
         kind, _, known = file.hash.partition(":")
-        return bool(known) and path.is_file() and pooch.file_hash(str(path), alg=kind) == known
+        if not known or not path.exists():
+            return False
+        with ordinary(path).open("rb") as content:
+            found = hashlib.file_digest(content, kind).hexdigest()
+        if found != known.lower():
+            raise CorruptData(
+                f"{path}: expected the published hash {file.hash}, got {kind}:{found}; delete it and fetch it again"
+            )
+        return True
 
     def fetch(self, file: File, *, progress: bool = False) -> Path:
-        """Downloads a file into the data folder unless it is there, and verifies it by its hash."""
+        """Downloads a file into the data folder unless it is there, and verifies it by its hash in either case."""
         import pooch
 
         if (present := self._present(file)) is not None:
+            self.verified(file)
             return present
         if not file.url:
             raise MissingData(self._message([file], f"not in {self.data}, and not to be fetched"))
         target = self.data / file.path
         try:
-            pooch.retrieve(
-                file.url, known_hash=file.hash, fname=target.name, path=target.parent, progressbar=progress
-            )  # a file whose hash is wrong is never moved into place
+            with workshop(target.parent) as folder:
+                pooch.retrieve(file.url, known_hash=file.hash, fname=target.name, path=folder, progressbar=progress)
+                os.replace(folder / target.name, target)  # a file whose hash is wrong never gets here
         except ValueError as error:
             raise CorruptData(f"{file.url}: what came is not what was expected, nothing was kept: {error}") from error
         except Exception as error:  # of urllib, requests, ftplib: whatever the network may do
@@ -140,16 +150,22 @@ class Source:
         if folder.is_dir():
             try:
                 return _arrays(folder)
-            except (OSError, ValueError, EOFError):  # damaged, or not all there: made again
+            except (
+                CorruptData,
+                OSError,
+                ValueError,
+                EOFError,
+                RecursionError,
+            ):  # damaged, altered, or not all there: made again
                 shutil.rmtree(folder, ignore_errors=True)
         arrays = make()
-        self.cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.cache) as temporary:
-            half = Path(temporary) / "arrays"
+        with workshop(self.cache) as temporary:
+            half = temporary / "arrays"
             half.mkdir()
             for stem, array in arrays.items():
                 np.save(half / f"{stem}.npy", array, allow_pickle=False)
-            (half / "names.json").write_text(json.dumps(list(arrays)))
+            digests = {stem: _digest(half / f"{stem}.npy") for stem in arrays}
+            (half / "digests.json").write_text(json.dumps(digests))
             try:
                 half.rename(folder)
             except OSError:  # another process was faster
@@ -165,6 +181,17 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return len(stats), sum(s.st_size for s in stats), max(s.st_mtime_ns for s in stats)
 
 
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _arrays(folder: Path) -> dict[str, np.ndarray]:
-    names = json.loads((folder / "names.json").read_text())
-    return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+    """The arrays of a folder in the cache; ValueError or OSError if they are not those that were put there."""
+    digests = json.loads((folder / "digests.json").read_text())
+    if not isinstance(digests, dict) or not all(re.fullmatch(r"\w+", name) for name in digests):
+        raise ValueError(f"{folder}: expected digests by the names of arrays")
+    for name, digest in digests.items():
+        if _digest(ordinary(folder / f"{name}.npy")) != digest:
+            raise ValueError(f"{folder}: {name} is not what it was")
+    return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in digests}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 
 from unicornn.errors import CorruptData
-from unicornn.lab.data._archives import opened
+from unicornn.lab.data._archives import fits, opened, ordinary
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
@@ -28,21 +29,47 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
         ...     read_idx(path, 1)
         array([7, 8, 9], dtype=uint8)
     """
-    with opened(path) as file:
-        content = file.read()
     magic, header = bytes([0, 0, 8, dimensions]), 4 + 4 * dimensions
+    with opened(path) as file:
+        content = file.read(header)
+        shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, header, 4))
+        if content[:4] == magic:
+            fits(path, f"an array of {shape}", math.prod(shape))
+            content += file.read(math.prod(shape) + 1)  # a byte more than there should be, if there is one
     if content[:4] != magic:
         raise CorruptData(
             f"{path}: expected an idx file of unsigned bytes in {dimensions} dimensions, which begins with "
             f"{magic.hex(' ')}; it begins with {content[:4].hex(' ') or 'nothing'}"
         )
-    shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, header, 4))
     if len(content) != header + math.prod(shape):
         raise CorruptData(
             f"{path}: expected {header} bytes of header and the {math.prod(shape)} that its sizes {shape} say, "
             f"got {len(content)} in all"
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def read_npz(path: Path, *names: str) -> list[np.ndarray]:
+    """Arrays of an .npz file, by their names; without pickles.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from unicornn.lab.data._formats import read_npz
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.savez(Path(folder) / "a.npz", x=[1, 2], y=[3])
+        ...     read_npz(Path(folder) / "a.npz", "y", "x")
+        [array([3]), array([1, 2])]
+    """
+    try:
+        with ordinary(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            for info in arrays.zip.infolist():
+                fits(path, info.filename, info.file_size)
+            return [arrays[name] for name in names]
+    except CorruptData:
+        raise
+    except Exception as error:  # numpy and zipfile have a dozen kinds for what may be wrong with a file
+        raise CorruptData(f"{path}: expected an .npz with {', '.join(names)}: {error}") from error
 
 
 def read_cifar10(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -67,13 +94,17 @@ def read_cifar10(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
 def read_ts(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Series (n, N, d) in float32, and their classes (text) or numbers (n,), from a .ts file, with aeon.
 
-    Series of different lengths, or with missing values, are not accepted.
+    Series of different lengths, with missing values or with time stamps, which nothing here looks at, are refused.
     """
     try:
         from aeon.datasets import load_from_ts_file
     except ImportError as error:
         raise ImportError(f"{path}: reading .ts files needs aeon: pip install 'unicornn[ts]'") from error
     try:
+        with ordinary(path).open(encoding="utf-8", errors="replace") as file:
+            for line in takewhile(lambda line: not line.lower().startswith("@data"), file):
+                if line.lower().split() == ["@timestamps", "true"]:
+                    raise ValueError("its series have time stamps, which may not be evenly spaced")
         series, target = load_from_ts_file(str(path))
         u = np.asarray(series, np.float32).transpose(0, 2, 1)
     except (OSError, ValueError, LookupError, UnicodeDecodeError) as error:

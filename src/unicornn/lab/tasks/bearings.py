@@ -7,7 +7,6 @@ window of it in training, and one that has learned the motor's speed instead of 
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from torch import Tensor
 from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._files import File, Source
+from unicornn.lab.data._formats import read_npz
 from unicornn.lab.tasks._base import Batch, Splits, Task, Training
 
 FAULTS, LOADS, TEST_LOAD, VALID_LOAD = 11, 4, 3, 2
@@ -78,12 +78,7 @@ class Pieces:
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """All samples, and of each recording its length, its fault and its load."""
-    names = ("values", "lengths", "labels", "loads")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            values, lengths, labels, loads = (arrays[name] for name in names)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise CorruptData(f"{path}: expected an .npz with {', '.join(names)}: {error}") from error
+    values, lengths, labels, loads = read_npz(path, "values", "lengths", "labels", "loads")
     shapes = values.ndim == lengths.ndim == 1 and lengths.shape == labels.shape == loads.shape
     if not shapes or not len(lengths) or lengths.min() < LAST or lengths.sum() != len(values):
         raise CorruptData(

@@ -1,11 +1,11 @@
 """Respiratory and heart rate from 32 s of PPG and ECG: PhysioNet's BIDMC recordings, cut as the TSR archive's.
 
 Each of the 53 recordings of 8 minutes at 125 Hz is cut into windows of 4000 samples every 3 s. The target is the mean
-of the monitor's figures, one per second, in the window. Seconds without a figure, or with a rate of 0 (recording 13 has
-minutes of them: no breath was seen, not none taken), are left out of the mean, and windows without a single figure out
+of the monitor's numbers, one per second, in the window. Seconds without a number, or with a rate of 0 (recording 13 has
+minutes of them: no breath was seen, not none taken), are left out of the mean, and windows without a single number out
 of the task: 79 of 7,950 for the respiratory rate, none for the heart rate. Windows with a gap in their signals are left
-out too; in version 1.0.0 there is none. With the zeros the rate would have a standard deviation of 3.4, without them of
-2.9, which is about where the authors' own learning curve begins.
+out too; in version 1.0.0 there is none. Signals and numbers are aligned by their times. With the zeros the rate would
+have a standard deviation of 3.4, without them of 2.9, which is about where the authors' own learning curve begins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from unicornn.lab.tasks._rows import Moments, splits
 HZ, SECONDS, EVERY = 125, 32, 3
 N = HZ * SECONDS
 RECORDINGS = range(1, 54)
-SIGNALS, NUMERICS = ("PLETH", "II"), ("RESP", "HR")
+SIGNALS, NUMERICS, TIME = ("PLETH", "II"), ("RESP", "HR"), "Time [s]"
+ROUNDED = 0.006  # seconds by which a time may be off: five digits are written, and a row's distance is 0.008
 
 # Some patients were recorded more than once, says the MIMIC II matched ID in the *_Fix.txt: recording to the first one.
 SAME_PATIENT = {7: 6, 8: 6, 9: 6, 21: 20, 22: 20, 23: 20, 39: 38}
@@ -86,47 +87,67 @@ class Windows:
         return Batch((torch.from_numpy(self.signals[steps]) - self.mean) / self.deviation, self.target[indices])
 
 
-def _columns(content: bytes, name: str, wanted: Sequence[str]) -> np.ndarray:
-    """Columns of a CSV file by their names, (rows, len(wanted)) in float32."""
+def _columns(content: bytes, name: str, wanted: Sequence[str], hz: int) -> tuple[float, np.ndarray]:
+    """The first row's time in seconds, and columns of a CSV file by their names, (rows, len(wanted)) in float32.
+
+    CorruptData if there is not a row every 1/hz seconds.
+    """
     head, *rows = content.decode("latin-1").splitlines()
     columns = [column.strip() for column in head.split(",")]
+    wanted = (TIME, *wanted)
     if missing := [column for column in wanted if column not in columns]:
         raise CorruptData(f"{name}: expected columns {', '.join(wanted)}; {', '.join(missing)} is not in {columns}")
     try:
-        return np.loadtxt(rows, np.float32, delimiter=",", usecols=[columns.index(w) for w in wanted], ndmin=2)
+        found = np.loadtxt(rows, np.float64, delimiter=",", usecols=[columns.index(w) for w in wanted], ndmin=2)
     except ValueError as error:
         raise CorruptData(f"{name}: expected numbers: {error}") from error
+    start = float(found[0, 0]) if len(found) else 0.0
+    expected = start + np.arange(len(found)) / hz
+    wrong = np.flatnonzero(~(np.abs(found[:, 0] - expected) <= ROUNDED))
+    if len(wrong):
+        row = int(wrong[0])
+        raise CorruptData(
+            f"{name}: expected a row every {1 / hz:g} s; row {row + 1} should be at {expected[row]:g} s, got "
+            f"{found[row, 0]:g} s: rows are missing, doubled or out of order"
+        )
+    return start, found[:, 1:].astype(np.float32)
 
 
 def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """All recordings one after another, and their windows: first step, recording, targets, moments."""
-    tables: dict[tuple[int, str], np.ndarray] = {}
+    tables: dict[tuple[int, str], tuple[float, np.ndarray]] = {}
     for path in paths:
         single = [(path.name, path.read_bytes())] if path.suffix == ".csv" else None
         for name, content in single or members(path, "bidmc_*_Signals.csv", "bidmc_*_Numerics.csv"):
             found = re.search(r"bidmc_(\d\d)_(Signals|Numerics)\.csv$", name)
             if found and content:
-                wanted = SIGNALS if found[2] == "Signals" else NUMERICS
-                tables[int(found[1]), found[2]] = _columns(content, f"{path}: {name}", wanted)
+                wanted, hz = (SIGNALS, HZ) if found[2] == "Signals" else (NUMERICS, 1)
+                tables[int(found[1]), found[2]] = _columns(content, f"{path}: {name}", wanted, hz)
     names = [(number, kind) for number in RECORDINGS for kind in ("Signals", "Numerics")]
     if missing := [f"bidmc_{number:02}_{kind}.csv" for number, kind in names if (number, kind) not in tables]:
         raise CorruptData(f"{paths[0]}: {len(missing)} files are missing or empty, the first is {missing[0]}")
 
     begin, recording, targets, offset = [], [], [], 0
     for number in RECORDINGS:
-        signals, numerics = tables[number, "Signals"], tables[number, "Numerics"]
-        for second in range(0, min((len(signals) - N) // HZ, len(numerics) - SECONDS) + 1, EVERY):
-            window, figures = signals[second * HZ :][:N], numerics[second : second + SECONDS]
-            if np.isfinite(window).all():
+        (start, signals), (first_rate, numerics) = tables[number, "Signals"], tables[number, "Numerics"]
+        later = round(start - first_rate)  # those of recording 23 begin a second before its signals
+        if not abs(start - first_rate - later) <= ROUNDED:
+            raise CorruptData(
+                f"{paths[0]}: expected signals and numbers of recording {number} to begin whole seconds apart, got "
+                f"{start:g} s and {first_rate:g} s"
+            )
+        for second in range(0, min((len(signals) - N) // HZ, len(numerics) - SECONDS - later) + 1, EVERY):
+            window, rates = signals[second * HZ :][:N], numerics[max(second + later, 0) :][:SECONDS]
+            if second + later >= 0 and np.isfinite(window).all():
                 begin.append(offset + second * HZ)
                 recording.append(number)
-                known = np.isfinite(figures) & (figures > 0)
-                total = np.where(known, figures, 0).sum(axis=0, dtype=np.float64)
+                known = np.isfinite(rates) & (rates > 0)
+                total = np.where(known, rates, 0).sum(axis=0, dtype=np.float64)
                 targets.append(np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan))
         offset += len(signals)
     if not begin:
         raise CorruptData(f"{paths[0]}: expected recordings of at least {SECONDS} s, found none")
-    everything = np.concatenate([tables[number, "Signals"] for number in RECORDINGS])
+    everything = np.concatenate([tables[number, "Signals"][1] for number in RECORDINGS])
     first, second_moment = Moments.of([everything[b : b + N] for b in begin])
     return {
         "signals": everything,
@@ -153,7 +174,9 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
     """``name``: "RESP" or "HR"."""
     if options["source"] == "csv":
         paths = list(dict.fromkeys(source.find(*FILES)))
-        arrays = source.cached("bidmc", paths, f"{SECONDS} s every {EVERY} s, 0 is no figure", lambda: _parse(paths))
+        arrays = source.cached(
+            "bidmc", paths, f"{SECONDS} s every {EVERY} s, 0 is no number, aligned by time", lambda: _parse(paths)
+        )
     elif options["split"] != "random":
         raise BadValue("split: expected 'random' with source=ts, whose windows do not say whose they are")
     else:
@@ -196,10 +219,10 @@ def _task(
         models={"unicornn": {"hidden_size": 128, "num_layers": 3, "dt": dt, "alpha": alpha, "dropout": 0.1}},
         training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
         options={"split": ("random", "recording", "patient"), "source": ("csv", "ts"), "split_seed": (0,)},
-        paper=[Quoted(model, *figure, source="tab:medical") for model, figure in paper.items()],
+        paper=[Quoted(model, *numbers, source="tab:medical") for model, numbers in paper.items()],
         files=FILES,
         protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, as the TSR archive's 7,949; {windows:,} "
-        "have a figure to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "
+        "have a rate to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "
         "so almost all of a test window has been seen in training. split=recording keeps a recording in one split, "
         "split=patient all recordings of a patient (46 patients; some were recorded more than once). Targets in their "
         "own units; RMSE over all windows. Channels standardised by the training set.",

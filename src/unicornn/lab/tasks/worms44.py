@@ -6,7 +6,6 @@ only 17,678; its length is honoured, as padding would be a mark that a network c
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 
 from unicornn.errors import CorruptData
 from unicornn.lab.data._files import File, Source
+from unicornn.lab.data._formats import read_npz
 from unicornn.lab.data._splits import stratified_folds
 from unicornn.lab.tasks._base import Splits, Task, Training
 from unicornn.lab.tasks._rows import Moments
@@ -32,11 +32,7 @@ FILE = File(
 
 def _read(path: Path) -> tuple[list[np.ndarray], np.ndarray]:
     """The recordings (N, 6), cut, and their classes (n,)."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            values, lengths, labels = arrays["values"], arrays["lengths"], arrays["labels"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise CorruptData(f"{path}: expected an .npz with values, lengths, labels: {error}") from error
+    values, lengths, labels = read_npz(path, "values", "lengths", "labels")
     if values.ndim != 2 or lengths.shape != labels.shape or lengths.sum() != len(values) or lengths.min() < 1:
         raise CorruptData(
             f"{path}: expected lengths and labels of one shape, and values of as many frames as the lengths add up to, "
