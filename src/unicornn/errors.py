@@ -45,6 +45,10 @@ class RunExists(BadValue):
     """A folder that already holds a run."""
 
 
+class InUse(UnicornnError):
+    """A folder that another process works in."""
+
+
 class BadCheckpoint(BadValue):
     """A checkpoint that cannot be used: truncated, or another program's, or another run's."""
 

@@ -4,10 +4,11 @@ config.json          what was asked for: task, variant, model, seed, all setting
 environment.json     when, where, with which versions
 metrics.csv          one row per epoch: epoch, seconds, lr, train_loss, valid_loss, valid (the task's metric),
                      and the norm of w of each UnICORNN layer, w_norm_1, ...
-best.safetensors     the weights of the epoch with the best validation figure
+best.safetensors     the weights of the epoch with the best validation metric
 result.json          the end: best_epoch, valid, test, seconds, epochs, parameters; not there while it trains
 predictions.npz      the test set's target and prediction (classes or numbers), not for forecasts
-last.ckpt            what is needed to resume
+last.ckpt            what is needed to resume: a digest, a line of JSON, tensors
+lock                 the process that trains, while it does
 tensorboard/         the same curves for TensorBoard
 """
 
@@ -15,16 +16,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import IO, Any
 
 import numpy as np
 import pandas as pd
+import safetensors.torch
+from torch import Tensor
 
 from unicornn.errors import NotARun
 from unicornn.lab._metric import Metric
@@ -61,15 +68,55 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """Entries by name, as ``write_json`` writes them. Raises ``NotARun`` for anything else."""
+    if not path.is_file():
+        raise NotARun(f"run: expected a folder made by `unicornn train`, but there is no {path}")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotARun(f"run: expected a folder made by `unicornn train`, but there is no {path}") from None
-    except (ValueError, OSError) as error:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, OSError, RecursionError) as error:
         raise NotARun(f"run: cannot read {path}: {error}") from None
     if not isinstance(value, dict):
         raise NotARun(f"run: expected settings by name in {path}, got {type(value).__name__}")
     return value
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 20:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]}, which is not a finite number")
+    return value
+
+
+Kinds = tuple[type, ...]
+NUMBER, TEXT, NAMED = (int, float), (str,), (dict,)
+CONFIG: dict[str, Kinds] = {"task": TEXT, "model": TEXT, "seed": (int,), "metric": TEXT, "more_is_better": (bool,)}
+CONFIG_MAY: dict[str, Kinds] = {
+    "training": NAMED, "model_options": NAMED, "task_options": NAMED, "variant": (str, NoneType),
+    "budget": (*NUMBER, NoneType), "command": TEXT, "parameters": (int,), "title": TEXT, "protocol": TEXT,
+}  # fmt: skip
+RESULT: dict[str, Kinds] = {"valid": NUMBER, "seconds": NUMBER, "epochs": (int,)}
+RESULT_MAY: dict[str, Kinds] = {"test": NUMBER, "best_epoch": (int,), "stopped": TEXT, "weights_sha256": TEXT}
+
+
+def typed(path: Path, values: dict[str, Any], must: dict[str, Kinds], may: dict[str, Kinds]) -> dict[str, Any]:
+    """The entries of a file, if those that it must have are there and all are of their kinds; unknown ones may be."""
+    for name, kinds in (must | may).items():
+        value = values.get(name)
+        if name not in values and name in may:
+            continue
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise NotARun(
+                f"run: expected a folder made by `unicornn train`, but {path} has {name!r} = {str(value)[:60]!r}, "
+                f"not {expected}"
+            )
+    return values
 
 
 @dataclass(frozen=True)
@@ -90,7 +137,8 @@ class Run:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        return read_json(self.path / "config.json")
+        path = self.path / "config.json"
+        return typed(path, read_json(path), CONFIG, CONFIG_MAY)
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -98,7 +146,8 @@ class Run:
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        return read_json(self.path / "result.json")
+        path = self.path / "result.json"
+        return typed(path, read_json(path), RESULT, RESULT_MAY)
 
     @property
     def metric(self) -> Metric:
@@ -115,18 +164,40 @@ class Run:
         if not path.is_file():
             return pd.DataFrame(columns=["epoch", "seconds", "lr", "train_loss", "valid_loss", "valid"])
         try:
-            return pd.read_csv(path)
-        except ValueError as error:
+            table = pd.read_csv(path)
+        except (ValueError, OSError) as error:
             raise NotARun(f"run: cannot read {path}: {error}") from None
+        for column in ("epoch", "seconds", "valid"):
+            if column not in table or (len(table) and not pd.api.types.is_numeric_dtype(table[column])):
+                raise NotARun(f"run: expected a column of numbers {column!r} in {path}, found none")
+        return table
 
     @cached_property
     def predictions(self) -> dict[str, np.ndarray] | None:
-        """The test set's ``target`` and ``prediction``, (n,) each."""
+        """The test set's ``target`` and ``prediction``, (n,) each, or (n, k) if there are several numbers to each."""
         path = self.path / "predictions.npz"
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in ("target", "prediction")}
-        except (OSError, ValueError, KeyError) as error:
-            raise NotARun(f"run: cannot read {path}: {error}") from None
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                target, prediction = arrays["target"], arrays["prediction"]
+        except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+            raise NotARun(f"run: cannot read {path}: {type(error).__name__}: {error}") from None
+        if target.shape != prediction.shape or not all(a.dtype.kind in "iuf" for a in (target, prediction)):
+            raise NotARun(f"run: expected as many predictions as targets in {path}, all of them numbers")
+        return {"target": target, "prediction": prediction}
+
+    def weights(self) -> dict[str, Tensor]:
+        """The best ones."""
+        path = self.path / "best.safetensors"
+        try:
+            return safetensors.torch.load_file(path)
+        except (OSError, safetensors.SafetensorError) as error:
+            raise NotARun(f"run: cannot read the weights in {path}: {error}") from None
+
+    def check(self) -> Run:
+        """The run, if all its files but the weights can be read; those that are not there yet are left out."""
+        for name in ("config", "environment", "metrics", "result", "predictions"):
+            if name not in ("environment", "result") or (self.path / f"{name}.json").is_file():
+                getattr(self, name)
+        return self

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -16,40 +15,6 @@ from unicornn._layer import UnICORNN
 from unicornn.errors import BadType, BadValue, NotARun
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, read_study
-
-NEEDED = {"task": str, "model": str, "seed": int, "metric": str, "more_is_better": bool}  # of config.json
-MAPPINGS = ("training", "model_options", "task_options")
-
-
-def _check(run: Run) -> Run:
-    """The run, if all its files can be read and have what a report needs."""
-
-    def wrong(file: str, why: str) -> NotARun:
-        return NotARun(f"run: expected a folder made by `unicornn train`, but {file} in {run.path} {why}")
-
-    for file in ("config.json", "environment.json", "result.json"):
-        if file == "config.json" or (run.path / file).is_file():
-            getattr(run, file.removesuffix(".json"))
-    for key, kind in NEEDED.items():
-        if not isinstance(run.config.get(key), kind):
-            raise wrong("config.json", f"has {key!r} = {run.config.get(key)!r}, not a {kind.__name__}")
-    for key in MAPPINGS:
-        if not isinstance(run.config.get(key, {}), dict):
-            raise wrong("config.json", f"has {key!r} = {run.config[key]!r}, not an object")
-    for column in ("epoch", "seconds", "valid"):
-        if column not in run.metrics or (len(run.metrics) and not pd.api.types.is_numeric_dtype(run.metrics[column])):
-            raise wrong("metrics.csv", f"has no column of numbers {column!r}")
-    if run.finished:
-        for key in ("valid", "test", "seconds", "epochs"):
-            if key == "test" and key not in run.result:  # a trial of a search
-                continue
-            if not isinstance(run.result.get(key), (int, float)):
-                raise wrong("result.json", f"has {key!r} = {run.result.get(key)!r}, not a number")
-    if run.predictions is not None:
-        target, prediction = run.predictions["target"], run.predictions["prediction"]
-        if target.shape != prediction.shape or not all(a.dtype.kind in "iuf" for a in (target, prediction)):
-            raise wrong("predictions.npz", "does not have as many predictions as targets, all numbers")
-    return run
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
@@ -64,7 +29,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
         >>> find_runs(["nowhere"])
         Traceback (most recent call last):
         ...
-        unicornn.lab._run_folder.NotARun: run: expected a run folder, or a folder that contains some, got nowhere
+        unicornn.errors.NotARun: run: expected a run folder, or a folder that contains some, got nowhere
     """
     if isinstance(paths, (str, Path)):
         raise BadType(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")
@@ -77,7 +42,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
             found.setdefault(folder.resolve(), Run(folder))
     if not len(paths):
         raise BadValue("runs: expected at least one folder, got none")
-    return [_check(run) for run in found.values()]
+    return [run.check() for run in found.values()]
 
 
 def find_studies(paths: Sequence[str | Path]) -> dict[Path, Study]:

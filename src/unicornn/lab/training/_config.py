@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from unicornn import models
-from unicornn._checks import choice, did_you_mean
-from unicornn.errors import BadValue
+from unicornn._checks import choice, did_you_mean, not_negative, positive, whole
+from unicornn.errors import BadType, BadValue
 from unicornn.lab.tasks._base import Task, Training
 
 SCHEDULES = ("step", "onecycle", "cosine", "constant")
 OPTIMIZERS = ("adam", "adamw")
+POSITIVE = ("lr", "batch_size", "epochs", "eval_batch_size")  # of the training's settings; the others may be 0
+LARGEST = {"hidden_size": 2**20, "num_layers": 1000}
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,18 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """The config in a run's config.json, where there is more besides."""
-        known = {f.name: values[f.name] for f in dataclasses.fields(cls)}
-        return cls(**{**known, "training": Training(**values["training"])})
+        missing = [f.name for f in dataclasses.fields(cls) if f.name not in values]
+        if missing:
+            raise BadValue(f"config: expected {missing[0]!r}, found none")
+        config = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
+        training, possible = dict(values["training"]), models.layer_options(config.model)
+        known = [f.name for f in dataclasses.fields(Training)]
+        for key in (*training, *config.model_options):
+            if key not in known and key not in possible:
+                raise BadValue(f"config: expected settings that this version has, got {key!r}")
+        for key, value in (*config.model_options.items(), *config.task_options.items()):
+            _check_numbers(key, value)
+        return dataclasses.replace(config, training=_checked(training))
 
 
 def differences(old: Config, new: Config) -> list[str]:
@@ -96,6 +109,8 @@ def resolve(
     if variant is not None and variant not in task.variants:
         have = ", ".join(map(repr, task.variants)) or "none"
         raise BadValue(f"variant: expected one of {task.name}'s ({have}), got {variant!r}")
+    if budget is not None:
+        positive("budget", budget)
     possible = models.layer_options(model)
     training = dataclasses.asdict(task.training)
     of_model = dict(task.models.get(model, {}))
@@ -116,13 +131,35 @@ def resolve(
                 of_model[key] = _like(key, value, of_model.get(key, possible[key]))
             elif changes is settings:  # a variant may speak of another model's settings
                 raise BadValue(_unknown(key, [*training, *task.options, *possible]))
-    training["schedule"] = choice("schedule", training["schedule"], SCHEDULES)
-    training["optimizer"] = choice("optimizer", training["optimizer"], OPTIMIZERS)
-    for key in ("lr", "batch_size", "epochs", "eval_batch_size"):
-        if training[key] <= 0:
-            raise BadValue(f"{key}: expected a number > 0, got {training[key]}")
     of_model.setdefault("hidden_size", 128)
-    return Config(name or task.name, model, seed, Training(**training), variant, of_model, of_task, budget)
+    for key, value in (of_model | of_task).items():
+        _check_numbers(key, value)
+    return Config(name or task.name, model, seed, _checked(training), variant, of_model, of_task, budget)
+
+
+def _checked(settings: Mapping[str, Any]) -> Training:
+    """The settings of the training, if each is of its kind and within its range."""
+    for f in dataclasses.fields(Training):
+        value, kind = settings.get(f.name, f.default), type(f.default)
+        if kind is bool and not isinstance(value, bool):
+            raise BadType(f"{f.name}: expected true or false, got {value!r}")
+        if kind is int:
+            whole(f.name, value, 1 if f.name in POSITIVE else 0)
+        if kind is float:
+            (positive if f.name in POSITIVE else not_negative)(f.name, value)
+        _check_numbers(f.name, value)
+    choice("schedule", settings.get("schedule", "step"), SCHEDULES)
+    choice("optimizer", settings.get("optimizer", "adam"), OPTIMIZERS)
+    return Training(**settings)
+
+
+def _check_numbers(name: str, value: Any) -> None:
+    """Finite ones, and not so large that they are a slip of the keyboard, or an attack."""
+    for number in value if isinstance(value, (tuple, list)) else [value]:
+        if isinstance(number, float) and not math.isfinite(number):
+            raise BadValue(f"{name}: expected a finite number, got {number}")
+        if isinstance(number, int) and number > (most := LARGEST.get(name, 2**31 - 1)):
+            raise BadValue(f"{name}: expected at most {most:,}, got a number of {len(str(number))} digits")
 
 
 def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE") -> dict[str, str]:

@@ -6,17 +6,17 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from unicornn import models
-from unicornn.errors import BadValue, NotARun
+from unicornn._checks import choice
+from unicornn.errors import BadType, BadValue, NotARun, UnicornnError
 from unicornn.lab import tasks
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Split, Task
+from unicornn.lab.tasks._base import Splits, Task
+from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training._batches import batches_of
 from unicornn.lab.training._config import Config, defaults
 from unicornn.lab.training._objective import Tally, outputs
@@ -29,30 +29,49 @@ def task_of(run: Run | Config, task: Task | None = None) -> Task:
 
     A run folder may come from anywhere, so that a Python file which it names is not executed.
     """
+    name = run.config["task"] if isinstance(run, Run) else run.task
     if task is not None:
+        if name in tasks.names() and name != task.name:
+            raise BadValue(f"task: expected the run's, {name!r}, got {task.name!r}")
         return task
-    config = Config.from_dict(run.config) if isinstance(run, Run) else run
-    if config.task not in tasks.names():
+    if name not in tasks.names():
         raise BadValue(
-            f"task: expected a task of this package, but the run's is {config.task!r}, and a file that a run folder "
+            f"task: expected a task of this package, but the run's is {name!r}, and a file that a run folder "
             "names is not executed. If you trust it, give it yourself: --task mine.py, or task= in Python"
         )
-    return tasks.find(config.task)
+    return tasks.find(name)
 
 
-def config_of(run: Run, task: Task) -> Config:
-    """Of a run; an option that its task did not have at the time is as by default."""
-    config = Config.from_dict(run.config)
-    return dataclasses.replace(config, task_options=defaults(task) | dict(config.task_options))
+def config_of(run: Run, task: Task | None = None) -> Config:
+    """Of a run; with its task, an option that the task did not have at the time is as by default."""
+    try:
+        config = Config.from_dict(run.config)
+    except (BadValue, BadType) as error:
+        raise NotARun(
+            f"run: expected what `unicornn train` writes in {run.path / 'config.json'}, but {error}"
+        ) from None
+    before = {} if task is None else defaults(task)
+    return dataclasses.replace(config, task_options=before | dict(config.task_options))
 
 
 def build(task: Task, config: Config, vectors: Tensor | None = None) -> Network:
     """The network of a run as it is before training: drawn from the run's seed."""
     with seeded(config.seed, -1):
-        return models.build(
-            task.kind, config.model, task.d, task.outputs, config.model_options,
-            vectors=vectors, embedding_dropout=task.embedding_dropout,
-        )  # fmt: skip
+        try:
+            return models.build(
+                task.kind, config.model, task.d, task.outputs, config.model_options,
+                vectors=vectors, embedding_dropout=task.embedding_dropout,
+            )  # fmt: skip
+        except UnicornnError:
+            raise
+        except (
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            RuntimeError,
+            MemoryError,
+        ) as error:  # some baseline's, or torch's
+            raise BadValue(f"model: cannot build {config.model} with {dict(config.model_options)}: {error}") from None
 
 
 def load_network(run: Run | str | Path, *, task: Task | None = None) -> Network:
@@ -73,16 +92,12 @@ def load_network(run: Run | str | Path, *, task: Task | None = None) -> Network:
         torch.Size([5, 10])
     """
     run = run if isinstance(run, Run) else Run(run)
-    config, path = Config.from_dict(run.config), run.path / "best.safetensors"
-    try:
-        weights = safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise NotARun(f"run: cannot read the weights in {path}: {error}") from None
+    config, weights = config_of(run), run.weights()
     network = build(task_of(config, task), config, weights.get("embedding.weight"))
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
-        raise NotARun(f"run: the weights in {path} are not those of its config.json: {error}") from None
+        raise NotARun(f"run: the weights in {run.path} are not those of its config.json: {error}") from None
     return network.eval()
 
 
@@ -106,16 +121,18 @@ def evaluate(
     run = run if isinstance(run, Run) else Run(run)
     task = task_of(run, task)
     config = config_of(run, task)
-    splits = task.load(source or Source(), config.task_options, config.seed)
-    return judge(load_network(run, task=task), task, config, getattr(splits, split))
+    splits = load_checked(task, source or Source(), config.task_options, config.seed, [choice("split", split, SPLITS)])
+    return judge(load_network(run, task=task), task, config, splits, split)
 
 
-def judge(network: Network, task: Task, config: Config, split: Split) -> tuple[float, dict[str, np.ndarray]]:
-    """The metric on a split, and targets and predictions in its order."""
+def judge(
+    network: Network, task: Task, config: Config, splits: Splits, name: str
+) -> tuple[float, dict[str, np.ndarray]]:
+    """The metric on the split of this name, and targets and predictions in its order."""
     device = next(network.parameters()).device
-    tally, batches = Tally(task.kind), batches_of(split, config.training.eval_batch_size)
+    tally, batches = Tally(task.kind), batches_of(getattr(splits, name), config.training.eval_batch_size)
     targets, predictions = [], []
-    for batch, _, output in outputs(network, task.kind, split, batches, device):
+    for batch, _, output in outputs(network, task.kind, splits, name, batches, device):
         tally.add(output, batch)
         if task.kind != "forecast":
             targets.append(batch.target.cpu())

@@ -22,6 +22,8 @@ from unicornn.lab.training._objective import Tally, batch_of, loss_of, outputs, 
 from unicornn.models import Network
 
 Row = dict[str, float]  # of metrics.csv: an epoch
+REMEDIES = "Try a smaller learning rate (--set lr=...), clipped gradients (--set clip=1) or a smaller dt (--set dt=...)."
+KEPT = "The best weights so far and the last complete epoch are kept."
 
 
 def optimizer_of(network: Network, config: Config) -> torch.optim.Optimizer:
@@ -90,7 +92,7 @@ class Loop:
         factor = rate(training.schedule, self.share, self.epoch, training.drop_after)
         for group in self.optimizer.param_groups:
             group["lr"] = training.lr * factor * group["share"]
-        batch = batch_of(self.splits.train, indices, self.epoch, self.device)
+        batch = batch_of(self.splits, "train", indices, self.epoch, self.device)
         torch.manual_seed(mixed(config.seed, self.step, processes.rank()))
         output = self.network(batch.u, batch.lengths, training.bptt)
         loss = loss_of(self.task.kind, voted(self.task.kind, output, batch), batch)
@@ -111,17 +113,13 @@ class Loop:
     def _check(self, loss: float, norm: float) -> None:
         """Adam squares the gradient, and clipping divides by its norm: neither survives an infinite one."""
         where = f"in epoch {self.epoch + 1}, batch {self.batch + 1} of {len(self.batches)}"
-        kept = "The best weights so far and the last complete epoch are kept."
         if not math.isfinite(loss):
-            raise Diverged(
-                f"loss: {loss} {where} (learning rate {self.config.training.lr:g}). Try a smaller learning rate "
-                f"(--set lr=...), clipped gradients (--set clip=1) or a smaller time step (--set dt=...). {kept}"
-            )
+            raise Diverged(f"loss: {loss} {where} (learning rate {self.config.training.lr:g}). {REMEDIES} {KEPT}")
         if not math.isfinite(norm):
             raise Diverged(
                 f"gradient: its norm is {norm} {where}, though the loss is {loss:.4g}: it grows exponentially with the "
                 "length of the sequence. Try a smaller time step (--set dt=...), a larger alpha (--set alpha=...) or "
-                f"a horizon (--set horizon=...), a number of steps beyond which the gradient is discounted. {kept}"
+                f"a horizon (--set horizon=...), a number of steps beyond which the gradient is discounted. {KEPT}"
             )
 
     def agree(self, stop: bool) -> bool:
@@ -136,13 +134,19 @@ class Loop:
     def validate(self, between: Callable[[], None]) -> Row:
         """Ends the epoch: its row in the history, and the best weights. ``between`` is called after each batch."""
         tally = Tally(self.task.kind)
-        for batch, weight, output in outputs(
-            self.network, self.task.kind, self.splits.valid, self.validation, self.device
-        ):
-            if weight:
-                tally.add(output, batch)
-            between()
+        kind, epoch = self.task.kind, f"in epoch {self.epoch + 1}"
+        try:
+            for batch, weight, output in outputs(
+                self.network, kind, self.splits, "valid", self.validation, self.device
+            ):
+                if weight:
+                    tally.add(output, batch)
+                between()
+        except Diverged as error:
+            raise Diverged(f"{error} {epoch}. {REMEDIES} {KEPT}") from None
         valid_loss, valid = tally.over_all(self.device)
+        if not (math.isfinite(valid_loss) and math.isfinite(valid)):
+            raise Diverged(f"valid: the loss is {valid_loss} and the metric {valid} {epoch}. {REMEDIES} {KEPT}")
         row: Row = {
             "epoch": self.epoch + 1,
             "seconds": round(self.seconds, 3),

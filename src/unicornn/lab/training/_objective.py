@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from unicornn.errors import Diverged
-from unicornn.lab.tasks._base import Batch, Split
+from unicornn.errors import BadValue, Diverged
+from unicornn.lab.tasks._base import Batch, Splits
 from unicornn.lab.training._batches import Batches
 from unicornn.lab.training._processes import summed
 
@@ -85,21 +85,31 @@ class Tally:
         return (loss / samples).item(), value if self.kind == "classify" else math.sqrt(value)
 
 
-def batch_of(split: Split, indices: Tensor, draw: int, device: torch.device) -> Batch:
-    batch = split.batch(indices, draw)
+def batch_of(splits: Splits, name: str, indices: Tensor, draw: int, device: torch.device) -> Batch:
+    """Some sequences of a split, all of whose numbers are finite."""
+    batch: Batch = getattr(splits, name).batch(indices, draw)
+    time_first = batch.target.dim() == 3
+    for what, numbers in (("u", batch.u.transpose(0, 1)), ("target", batch.target.transpose(0, int(time_first)))):
+        if not numbers.isfinite().all():
+            good = numbers.isfinite().flatten(1).all(1) if numbers.dim() > 1 else numbers.isfinite()
+            sample = int(indices[int(good.int().argmin()) * len(indices) // len(good)])
+            raise BadValue(f"{name}: expected finite numbers, but {what} has others in sample {sample}")
     lengths = None if batch.lengths is None else batch.lengths.to(device)
     return Batch(batch.u.to(device), batch.target.to(device), lengths)
 
 
 @torch.no_grad()
 def outputs(
-    network: nn.Module, kind: str, split: Split, batches: Batches, device: torch.device
+    network: nn.Module, kind: str, splits: Splits, name: str, batches: Batches, device: torch.device
 ) -> Iterator[tuple[Batch, float, Tensor]]:
-    """All batches of a validation or test set with their weights and with the network's outputs, one per target."""
+    """All batches of a split with their weights and with the network's outputs, one per target."""
+    for parameter, t in network.state_dict().items():
+        if not t.isfinite().all():  # argmax would take NaN for a class
+            raise Diverged(f"weights: expected finite numbers, but {parameter} has others")
     network.eval()
     for indices, weight in batches.shares(-1):
-        batch = batch_of(split, indices, -1, device)
+        batch = batch_of(splits, name, indices, -1, device)
         output = voted(kind, network(batch.u, batch.lengths), batch)
         if not output.isfinite().all():
-            raise Diverged("the network's outputs are not finite numbers")
+            raise Diverged(f"outputs: expected finite numbers, but the network gives others for the split {name!r}")
         yield batch, weight, output

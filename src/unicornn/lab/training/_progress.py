@@ -29,7 +29,8 @@ class Shown:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.bar.stop()
+        if self.bar.live.is_started:
+            self.bar.stop()
         if self.console is not None and kind is KeyboardInterrupt:
             where = f"stopped in epoch {self.loop.epoch + 1}"
             self.console.print(f"{where}; the same command with --resume goes on", highlight=False, soft_wrap=True)

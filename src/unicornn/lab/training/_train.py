@@ -13,9 +13,11 @@ from rich.console import Console
 from unicornn import models
 from unicornn.errors import BadCheckpoint, BadValue, RunExists, Stopped
 from unicornn.lab._environment import command, environment
+from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run, write_json, written_whole
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Splits, Task
+from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training import _checkpoint, _processes
 from unicornn.lab.training._config import Config, differences
 from unicornn.lab.training._evaluate import build, config_of, judge, task_of
@@ -64,7 +66,10 @@ def train(
     """
     folder, source, task = Path(folder), source or Source(), task_of(config, task)
     first = _processes.rank() == 0
-    with Termination() as termination, no_denormals(), seeded(config.seed):
+    if resume:
+        config_of(Run(folder))  # a folder that is no run's is left alone
+    alone = locked(folder) if first else contextlib.nullcontext()
+    with Termination() as termination, no_denormals(), seeded(config.seed), alone:
         with _processes.joined() as device:
             checkpoint = None
             if resume:
@@ -76,7 +81,7 @@ def train(
                 raise RunExists(
                     f"out: there is a run in {folder}; take it up with --resume, or name another folder with --out"
                 )
-            splits = task.load(source, config.task_options, config.seed)
+            splits = load_checked(task, source, config.task_options, config.seed, SPLITS if test else SPLITS[:2])
             network = build(task, config, splits.embedding)
             if config.training.standardise:
                 _standardise(network, splits)
@@ -179,7 +184,7 @@ def _finish(folder: Path, loop: Loop, splits: Splits | None) -> None:
     arrays: dict[str, np.ndarray] = {}
     if splits is not None:
         loop.network.load_state_dict(loop.best)
-        metrics["test"], arrays = judge(loop.network, loop.task, loop.config, splits.test)
+        metrics["test"], arrays = judge(loop.network, loop.task, loop.config, splits, "test")
     if arrays:
         with written_whole(folder / "predictions.npz") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
