@@ -22,7 +22,9 @@ from unicornn.lab.training._objective import Tally, batch_of, loss_of, outputs, 
 from unicornn.models import Network
 
 Row = dict[str, float]  # of metrics.csv: an epoch
-REMEDIES = "Try a smaller learning rate (--set lr=...), clipped gradients (--set clip=1) or a smaller dt (--set dt=...)."
+REMEDIES = (
+    "Try a smaller learning rate (--set lr=...), clipped gradients (--set clip=1) or a smaller dt (--set dt=...)."
+)
 KEPT = "The best weights so far and the last complete epoch are kept."
 
 
