@@ -15,6 +15,7 @@ tensorboard/         the same curves for TensorBoard
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import math
 import os
@@ -35,20 +36,26 @@ from torch import Tensor
 
 from unicornn.errors import NotARun
 from unicornn.lab._metric import Metric
+from unicornn.lab._owner import abandoned, mark
 
 
 @contextlib.contextmanager
 def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """Opens a file that takes its name only when it is complete and on the disk: a crash leaves the old one.
 
-    A device or a FIFO, such as /dev/stdout, is written to, and not replaced.
+    A device or a FIFO, such as /dev/stdout, is written to, and not replaced. What a process that was killed had written
+    of this file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         with path.open(mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    sign = f".{path.name}."
+    for other in path.parent.glob(f"{glob.escape(sign)}*"):
+        if abandoned(other.name.removeprefix(sign)):
+            other.unlink(missing_ok=True)
+    temporary = path.with_name(sign + mark())
     try:
         with temporary.open(mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file

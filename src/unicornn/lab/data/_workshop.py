@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from unicornn.lab._owner import abandoned, mark
 
 _SIGN = ".unicornn-"
 
@@ -25,20 +25,8 @@ def workshop(parent: Path) -> Iterator[Path]:
         (True, True)
     """
     parent.mkdir(parents=True, exist_ok=True)
-    own = f"{_SIGN}{socket.gethostname()}-"
     for path in parent.glob(f"{_SIGN}*"):
-        number = path.name.removeprefix(own).partition("-")[0]
-        if path.name.startswith(own) and number.isdecimal() and not _alive(int(number)):
+        if abandoned(path.name.removeprefix(_SIGN).rpartition("-")[0]):
             shutil.rmtree(path, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{own}{os.getpid()}-", dir=parent, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{_SIGN}{mark()}-", dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True

@@ -1,0 +1,57 @@
+"""Unfinished files say whose they are, and are swept up if their owner was killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from unicornn.lab._owner import abandoned, mark
+from unicornn.lab._run_folder import write_json, written_whole
+
+DEAD = 4_194_305  # larger than any process number of Linux
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from unicornn.lab._run_folder import written_whole
+with written_whole(Path(sys.argv[1]), "w") as file:
+    file.write("half of it")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "dead"),
+    [
+        (mark(), False),
+        (f"{socket.gethostname()}-{DEAD}", True),
+        (f"{socket.gethostname()}-1", False),
+        (f"elsewhere-{DEAD}", False),
+        (f"{socket.gethostname()}-{10**30}", False),
+        (f"{socket.gethostname()}-x", False),
+        ("", False),
+    ],
+)
+def test_abandoned(owner, dead):
+    assert abandoned(owner) == dead
+
+
+def test_what_a_killed_process_left_is_swept_up(tmp_path):
+    path, other = tmp_path / "a[1].json", tmp_path / f".b.json.{socket.gethostname()}-{DEAD}"
+    other.touch()
+    done = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    write_json(path, {"a": 1})
+    assert set(tmp_path.iterdir()) == {path, other}, "another file's is left for its own writer"
+
+
+def test_what_another_process_writes_is_left_alone(tmp_path):
+    own = tmp_path / f".a.json.{mark().rpartition('-')[0]}-{os.getppid()}"
+    own.touch()
+    with written_whole(tmp_path / "a.json", "w") as file:
+        file.write("{}")
+    assert own.exists()
