@@ -24,11 +24,11 @@ def after_each_step(action):
 
 
 def load(source, options, seed):
-    parts = []
-    for part, n in enumerate((options["n"], 24, 40)):
-        u = torch.rand(n, options["N"], 2, generator=torch.Generator().manual_seed(part))
-        parts.append(Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long()))
-    return Splits.of(parts)
+    splits = []
+    for split, n in enumerate((options["n"], 24, 40)):
+        u = torch.rand(n, options["N"], 2, generator=torch.Generator().manual_seed(split))
+        splits.append(Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long()))
+    return Splits.of(splits)
 
 
 TASK = Task(

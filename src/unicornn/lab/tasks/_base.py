@@ -173,7 +173,7 @@ class Training:
 
 
 class Quoted(NamedTuple):
-    """A published figure, in the task's metric (accuracies as fractions), and where it is from.
+    """A published number, in the task's metric (accuracies as fractions), and where it is from.
 
     ``only`` names the options for which it holds, if not for all.
 
@@ -209,10 +209,10 @@ class Task:
         options: what else can be chosen: name to the possible values, the default first; a single number is a default
             that may be any number, and a single tuple one that may be any numbers.
         variants: named sets of changes, over all of the above: ``{"256": {"hidden_size": 256, "lr": 2.51e-3}}``.
-        paper: published figures.
+        paper: published numbers.
         files: the data files; none if it is generated or comes with a library.
         text: whether the input is words, embedded first; and the dropout of the embedding.
-        protocol: what a reader must know beside the figures.
+        protocol: what a reader must know beside the numbers.
 
     Example:
         >>> from unicornn.lab import tasks

@@ -153,7 +153,7 @@ TASK = Task(
     protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation. Uniform noise, "
     "drawn anew for every image and epoch, fixed in validation and test; the variant `authors` has what their code "
     "has: one N(0, 1) tail for all images, which is an easier task, and lr 3.14e-3. steps (N) and images "
-    "(of the training set; 0 for all) make it a smaller task, with figures of its own; in the first short_epochs, "
+    "(of the training set; 0 for all) make it a smaller task, with results of its own; in the first short_epochs, "
     "training sequences, and no others, end after short_steps. tab:cifar has the best run of "
     "each model, tab:distr_results mean and deviation of 10.",
 )

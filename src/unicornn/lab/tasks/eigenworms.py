@@ -79,5 +79,5 @@ TASK = Task(
     files=FILES,
     protocol="All 259 recordings of both files, 70/15/15 % at random, one split for all seeds; channels standardised "
     "by the training set. Some recordings are there twice, perhaps in two splits: duplicates=drop leaves one of each, "
-    "as later papers do, so name it beside a figure. A test set of 39 has steps of 2.6 %.",
+    "as later papers do, so name it beside a number. A test set of 39 has steps of 2.6 %.",
 )

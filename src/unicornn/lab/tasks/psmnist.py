@@ -108,6 +108,6 @@ TASK = Task(
     ),
     files=FILES,
     protocol="57k/3k/10k images, one random split for all seeds; pixels in [0, 1]. permutation=random is the "
-    "literature's (seed 5544), bit-reversal that of papers since S4: another task, with figures of its own; none is "
+    "literature's (seed 5544), bit-reversal that of papers since S4: another task, with results of its own; none is "
     "sequential MNIST. tab:psmnist has the best run of each model, tab:distr_results mean and deviation of 10.",
 )

@@ -73,7 +73,7 @@ TASK = Task(
     options={**OPTIONS, "fold": tuple(range(FOLDS))},
     variants=VARIANTS,
     files=[FILE],
-    protocol="Not EigenWorms, and never to be compared with its figures: 44 other recordings of the same kind. Five "
+    protocol="Not EigenWorms, and never to be compared with its results: 44 other recordings of the same kind. Five "
     "stratified folds: one for test (fold=0 ... 4), the next for validation, three for training; channels standardised "
     "by the training set. Hyperparameters are the paper's for EigenWorms.",
 )
