@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # minutes of compiling
+
 ROOT = Path(__file__).parents[2]
 CARDS = ("sm_80", "sm_90", "sm_100", "gfx942")
 
@@ -77,6 +79,5 @@ def test_launches_bind_and_compile(tmp_path):
     assert "24 launches" in run(tmp_path, "tests.ops.warm_up")
 
 
-@pytest.mark.slow
 def test_all_variants_compile_without_spills(tmp_path):
     check(codes(tmp_path, "--ragged", "0", "1", "--warps", "1", "4"), 4)

@@ -46,6 +46,7 @@ def change(path, old, new):
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.slow
 def test_a_change_of_what_kernels_share_compiles_them_anew(copy, tmp_path):
     (copy / "__init__.py").write_text("")  # the kernels need no torch, which takes seconds to import
 
@@ -84,6 +85,7 @@ print(layer.w[0].grad.isfinite().all().item())
 """
 
 
+@pytest.mark.slow
 def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(copy):
     (copy / "_ops" / "__pycache__").write_text("a file where the folder would be")
     nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "NUMBA_CACHE_DIR": os.devnull + "/cache"}
@@ -92,6 +94,7 @@ def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(copy):
     assert said.count("NUMBA_CACHE_DIR") == 1
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_later_is_no_error(copy, tmp_path):
     spoil = "import numba.core.caching as c\ndef fail(*a): raise OSError(28, 'No space left on device')\n"
     printed, said = python(spoil + "c.IndexDataCacheFile._open_for_write = fail\n" + STEP, copy)

@@ -49,6 +49,7 @@ def trial_under_way(worker, folder, number):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_kill_9_then_the_same_again(tmp_path):
     worker = process(tmp_path / "search", 4)

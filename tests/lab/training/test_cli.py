@@ -148,6 +148,7 @@ def test_the_command_and_the_function_train_alike(tmp_path):
     assert all(torch.equal(one[k], other[k]) for k in one)
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_of_an_epoch_then_resume():
     arguments = ["train", helpers.__file__, "--epochs", "4", "--set", "n=400", "--set", "N=100", "--seed", "5"]
     assert as_a_process(*arguments, "--out", "whole").returncode == 0

@@ -41,6 +41,7 @@ def test_gradients_are_those_of_the_whole_batch(tmp_path, environment):
         torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_killed_workers_run_resumes(tmp_path, environment):
     command = [
         *TORCHRUN,
