@@ -16,6 +16,8 @@ from optuna.trial import TrialState
 
 from tests.lab.search.helpers import imagined_training, parameters_of, run_search
 from tests.lab.training import helpers as small
+from unicornn.errors import InUse
+from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab.search import _progress as progress
 from unicornn.lab.search import _search as run
@@ -249,3 +251,11 @@ def test_sigterm_stops_a_search_and_it_goes_on(tmp_path):
     assert "the same command goes on" in said
     assert "Traceback" not in said
     assert len(the_same(tmp_path / "search", 4).trials) == 4
+
+
+def test_a_trial_folder_in_use_is_named(tmp_path):
+    """Processes share the folder of a search, but never that of a trial, whatever database they use."""
+    run_search(tmp_path / "search", trials=1)
+    with locked(tmp_path / "search/trials/00001"), pytest.raises(InUse, match=rf"in use by process {os.getpid()} on "):
+        run_search(tmp_path / "search", trials=2)
+    assert len(run_search(tmp_path / "search", trials=2).trials) == 2
