@@ -1,6 +1,7 @@
 """The numbers and plots of docs/theory.md: the paper's propositions, measured.
 
     python -m benchmarks.theory                      # some minutes: results/theory.json and docs/figures/theory
+    python -m benchmarks.theory growth               # how gradients grow with the length: results/growth.json
     python -m benchmarks.theory --quick --out DIR    # small sizes, to see that it runs
 
 The plots are drawn while it measures, as they show whole runs; ``make docs`` then writes the tables of the page.
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+from benchmarks import growth
 from unicornn import UnICORNN, theory
 from unicornn.lab._environment import environment
 from unicornn.lab._run_folder import write_json
@@ -245,6 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; needs --out")
     parser.add_argument("--out", type=Path, help="one folder for theory.json and the plots")
+    parser.add_argument("what", nargs="?", default="theory", choices=("theory", "growth"))
     options = parser.parse_args()
     if options.quick and not options.out:
         parser.error("--quick needs --out DIR")
@@ -252,14 +255,14 @@ def main() -> None:
     folder = options.out or Path("docs/figures/theory")
     folder.mkdir(parents=True, exist_ok=True)
     result = {
-        "command": "python -m benchmarks.theory" + (" --quick" if options.quick else ""),
-        "seed": "0, 1, 2, 5 where drawn",
-        "protocol": "float64 but for profile, Lyapunov exponents' inputs, reconstruction and training",
+        "command": f"python -m benchmarks.theory {options.what}" + (" --quick" if options.quick else ""),
+        "seed": "0, 1, 2, 3, 5, 7 where drawn",
+        "protocol": "float64 but for profile, Lyapunov inputs, reconstruction, training, layers, suggestions",
         **environment(),
-        **measure(folder, options.quick),
+        **(growth.measure(options.quick) if options.what == "growth" else measure(folder, options.quick)),
         "seconds": round(time.perf_counter() - begin),
     }
-    write_json((options.out or Path("results")) / "theory.json", result)
+    write_json((options.out or Path("results")) / f"{options.what}.json", result)
     print(json.dumps(result, indent=1))
 
 

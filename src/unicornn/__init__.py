@@ -6,5 +6,6 @@ from unicornn import functional as functional
 from unicornn._layer import UnICORNN as UnICORNN
 from unicornn._layer import UnICORNNCell as UnICORNNCell
 from unicornn._state import State as State
+from unicornn._suggest import suggest_dt as suggest_dt
 
 __version__ = _version("unicornn")

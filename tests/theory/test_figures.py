@@ -33,6 +33,7 @@ DRAWN = {
     "bounds": lambda: figures.bounds_figure(*small()),
     "contributions": lambda: figures.contributions_figure(*small()),
     "profile": lambda: figures.profile_figure(NETS, small()[1]),
+    "growth": lambda: figures.growth_figure(UnICORNN(2, 4, 2, dt=0.5), torch.randn(5000, 1, 2)),
     "lyapunov": lambda: figures.lyapunov_figure(NETS, small()[1], period=2),
     "reconstruction": lambda: figures.reconstruction_figure(*small(), lengths=[20, 60]),
     "time steps": lambda: figures.time_steps_figure(small()[0]),

@@ -37,7 +37,9 @@ def diagnose(
         sequences and steps: how many were looked at, and how long they are. gradient_first_tenth, gradient_last_tenth:
         the mean of ‖∂E/∂u_k‖ over the first and the last tenth of the steps, for the loss E that training used, of what
         the network reads off. lyapunov_exponent: the largest one per step; None if the sequences are too short. For
-        UnICORNN also, per layer: the smallest and largest effective time_steps, and w_norms, ‖w‖_∞; and
+        UnICORNN also gradient_growth: ln of how many times the gradient grows from the last step to the first, its
+        exponent per step and the steps after which float32 would overflow, by ``theory.gradient_growth``, if it has one
+        direction only; per layer: the smallest and largest effective time_steps, and w_norms, ‖w‖_∞; and
         recovered_exactly: whether the states at the beginning come back bit for bit.
 
     Example:
@@ -88,6 +90,10 @@ def diagnose(
         with torch.no_grad():
             start = rnn.inverse(u, rnn(u, output="last")[1])
         found["recovered_exactly"] = not (start.y.any() or start.z.any())
+        if not rnn.bidirectional:
+            growth = theory.gradient_growth(rnn, u)
+            overflow = growth.overflow if math.isfinite(growth.overflow) else None
+            found["gradient_growth"] = {"ln": growth.growth, "exponent": growth.exponent, "overflow": overflow}
     _draw(run.path / "diagnosis.png", network, profile)
     write_json(run.path / "diagnosis.json", found)
     return found
@@ -114,6 +120,9 @@ def in_words(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("gradient at the first tenth over that at the last", *_on_gradients(far, near)),
         ("largest Lyapunov exponent", *_on_exponent(found["lyapunov_exponent"], N)),
     ]
+    if "gradient_growth" in found:
+        back = f"growth of the gradient from step {N:,} back to step 1"
+        rows.append((back, *_on_growth(found["gradient_growth"], N)))
     for l, a in enumerate(found.get("time_steps", []), 1):
         spread = f"time scales spread by a factor of {a['largest'] / a['smallest']:.3g}"
         rows.append((f"time steps Δt·σ̂(c) of layer {l}", f"{a['smallest']:.3g} to {a['largest']:.3g}", spread))
@@ -152,6 +161,17 @@ def _on_exponent(exponent: float | None, N: int) -> tuple[str, str]:
     else:
         verdict = f"good: {verdict}"
     return f"{exponent:.3g} per step", verdict
+
+
+def _on_growth(growth: Mapping[str, Any], N: int) -> tuple[str, str]:
+    value, overflow = f"e^{growth['ln']:.3g}", growth["overflow"]
+    if overflow is None:
+        return value, "good: it does not grow exponentially"
+    end = f"float32 would overflow after about {overflow:,.0f} steps"
+    remedy = "try a smaller dt (dt=auto), a larger alpha or a horizon"
+    if growth["ln"] > -math.log(VANISHING):
+        return value, f"bad: {end}; {remedy}"
+    return value, f"good for {N:,} steps: {end}"
 
 
 def _inputs(network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:

@@ -15,6 +15,8 @@ from unicornn.theory._energy import explicit_euler as explicit_euler
 from unicornn.theory._energy import gradient_hamiltonian as gradient_hamiltonian
 from unicornn.theory._energy import gradient_orbit as gradient_orbit
 from unicornn.theory._energy import hamiltonian as hamiltonian
+from unicornn.theory._growth import GradientGrowth as GradientGrowth
+from unicornn.theory._growth import gradient_growth as gradient_growth
 from unicornn.theory._jacobian import jacobian as jacobian
 from unicornn.theory._lyapunov import Lyapunov as Lyapunov
 from unicornn.theory._lyapunov import lyapunov_exponent as lyapunov_exponent

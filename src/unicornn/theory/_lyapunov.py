@@ -1,4 +1,4 @@
-"""Chaos, or not: the largest Lyapunov exponent of a recurrent module that is driven by an input."""
+"""The largest Lyapunov exponent of any recurrent module that is driven by an input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
     Two runs side by side: in the second the first step's input is changed. From then on both see the same input; after
     every ``period`` steps the logarithm of their states' distance is noted, and the second state is pulled back to
     ``size`` from the first. Zero: a change of the input neither dies away nor grows exponentially; negative: it is
-    forgotten; positive: chaos. In float64, whatever the module's dtype, without dropout.
+    forgotten; positive: chaos. In float64, whatever the module's dtype, without dropout. That of a driven UnICORNN is
+    positive and small: over N steps an estimate cannot tell it from a growth by a power of N, which adds ln(N)/N.
+    ``gradient_growth`` follows a UnICORNN over a million steps in seconds.
 
     Args:
         module: takes (input, state), gives (output, state), as nn.LSTM and UnICORNN do.
@@ -36,8 +38,8 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
 
     Example:
         >>> import torch
-        >>> from unicornn import UnICORNN, theory
-        >>> abs(theory.lyapunov_exponent(UnICORNN(2, 8), torch.randn(3000, 2, 2)).exponent) < 0.01
+        >>> from unicornn import theory
+        >>> theory.lyapunov_exponent(torch.nn.LSTM(2, 8), torch.randn(1000, 2, 2)).exponent < -0.1  # it forgets
         True
     """
     checks.positive("size", size)

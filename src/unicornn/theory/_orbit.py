@@ -60,7 +60,7 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
         raise BadValue("layer: expected bidirectional=False, for time has one direction here")
     u, batched = layer._time_first(input)
     state = layer._with_batch(state, u.shape[1] if batched else None)
-    w, _, _, c, _ = _in_float64(layer)
+    w, _, _, c, _ = in_float64(layer)
     a = functional.time_steps(c, layer.dt, torch.float64)
     shape = (1, u.shape[1], layer.hidden_size)
     below: list[Tensor] = []
@@ -79,7 +79,7 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
 
 def driven(layer: UnICORNN, l: int, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """What layer l makes of its drive x (N, b, m), from the state y, z (1, b, m): differentiable, (N, b, m)."""
-    w, _, b, c, _ = _in_float64(layer)
+    w, _, b, c, _ = in_float64(layer)
     direct = torch.eye(layer.hidden_size, dtype=torch.float64)
     options: dict[str, Any] = {"dt": layer.dt[l], "alpha": layer.alpha, "state": (y, z)}
     weights = functional.Weights([w[l]], [direct], [torch.zeros_like(b[l])], [c[l]])
@@ -88,7 +88,7 @@ def driven(layer: UnICORNN, l: int, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 def sources(layer: UnICORNN, input: Tensor, below: list[Tensor]) -> Iterator[Tensor]:
     """x of each layer in turn, (N, b, m): V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ + b. Who asks, appends each layer's output to ``below``."""
-    _, V, b, _, Lambda = _in_float64(layer)
+    _, V, b, _, Lambda = in_float64(layer)
     u = layer._time_first(input)[0].detach().double()
     for l in range(layer.num_layers):
         x = (below[l - 1] if l else u) @ V[l].t() + b[l]
@@ -98,5 +98,6 @@ def sources(layer: UnICORNN, input: Tensor, below: list[Tensor]) -> Iterator[Ten
         yield x
 
 
-def _in_float64(layer: UnICORNN) -> functional.Weights:
+def in_float64(layer: UnICORNN) -> functional.Weights:
+    """The layer's weights, without gradient."""
     return layer.weights.map(lambda t: t.detach().double())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from unicornn._layer import UnICORNN
 from unicornn.theory._bounds import bounds
 from unicornn.theory._contributions import contributions, one_way, representation
 from unicornn.theory._energy import energy, explicit_euler, gradient_hamiltonian
+from unicornn.theory._growth import LARGEST, gradient_growth
 from unicornn.theory._jacobian import blocks
 from unicornn.theory._lyapunov import lyapunov_exponent
 from unicornn.theory._orbit import orbits
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LN10 = math.log(10)
 POINTS = 2000  # of a curve at most: a picture has no room for more
 
 
@@ -116,6 +119,22 @@ def profile_figure(
         _curve(axis, (profile / profile[:10].mean()).clamp_min(1e-30), name)
     axis.set(xscale="log", yscale="log")
     axis.legend()
+    return fig
+
+
+def growth_figure(layer: UnICORNN, input: Tensor, state: Any = None) -> Figure:
+    """``gradient_growth``: the size of every layer's gradient along the sequence, and each neuron's exponent."""
+    fig, axes = _axes("How the gradient grows on its way back", "", "", columns=2)
+    growth = gradient_growth(layer, input, state)
+    for l, sizes in enumerate(growth.layers.T):
+        axes[0].plot(growth.N - growth.steps, sizes / LN10, label=f"layer {l + 1}")
+        axes[1].plot(growth.exponents[l].sort().values, label=f"layer {l + 1}")
+    if bool((growth.layers > LARGEST / 2).any()):
+        axes[0].axhline(LARGEST / LN10, color="black", linewidth=0.8, label="float32 ends here")
+    axes[0].set(xlabel="steps before the end", ylabel="log₁₀ ‖∂E/∂(y, z)‖")
+    axes[1].set(xlabel="neuron, sorted", ylabel="exponent per step")
+    axes[1].axhline(0, color="black", linewidth=0.8)
+    axes[0].legend()
     return fig
 
 

@@ -16,6 +16,7 @@ from unicornn.lab.tasks._base import Task, Training
 SCHEDULES = ("step", "onecycle", "cosine", "constant")
 OPTIMIZERS = ("adam", "adamw")
 POSITIVE = ("lr", "batch_size", "epochs", "eval_batch_size")  # of the training's settings; the others may be 0
+AUTO = "auto"  # of dt: the time step that ``suggest_dt`` finds for the task's sequences
 LARGEST = {"hidden_size": 2**20, "num_layers": 1000}
 
 
@@ -127,6 +128,8 @@ def resolve(
                 training[key] = _like(key, value, training[key])
             elif key in task.options:
                 of_task[key] = _option(key, value, task.options[key])
+            elif key == "dt" and value == AUTO and model == "unicornn":
+                of_model[key] = AUTO
             elif key in possible:
                 of_model[key] = _like(key, value, of_model.get(key, possible[key]))
             elif changes is settings:  # a variant may speak of another model's settings

@@ -25,6 +25,7 @@ from unicornn.lab.training._loop import Loop, Row
 from unicornn.lab.training._progress import Shown
 from unicornn.lab.training._record import Record
 from unicornn.lab.training._surroundings import Termination, no_denormals, seeded
+from unicornn.lab.training._time_step import with_time_step, with_time_step_of
 from unicornn.models import Network
 
 
@@ -74,6 +75,7 @@ def train(
             checkpoint = None
             if resume:
                 old = Run(folder)
+                config = with_time_step_of(config, config_of(old, task))
                 if _over(old, task, config, test):
                     return old
                 checkpoint = _resumable(old, task, config)
@@ -82,6 +84,7 @@ def train(
                     f"out: there is a run in {folder}; take it up with --resume, or name another folder with --out"
                 )
             splits = load_checked(task, source, config.task_options, config.seed, SPLITS if test else SPLITS[:2])
+            config = with_time_step(config, splits)
             network = build(task, config, splits.embedding)
             if config.training.standardise:
                 _standardise(network, splits)

@@ -1,0 +1,82 @@
+"""A time step for a given length: how large Δt may be before gradients grow beyond use."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
+from unicornn.errors import BadValue
+
+NOISE = 0.0683
+"""ln growth = NOISE w² σ^(4/3) a² N^(4/3) / (α + w) for a neuron driven by white noise; docs/theory.md derives it."""
+
+LARGEST_W, LARGEST_V = 1.0, math.sqrt(6 / 65)
+"""The most sensitive neuron that Appendix A's initialisation can draw, for inputs of unit strength."""
+
+TRIALS = 6
+CLOSE = 1.25  # a measured growth that is this many times the one asked for, or less, is close enough
+
+
+def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: Tensor | None = None) -> float:
+    """The Δt at which the logarithm of the gradient's growth over a sequence of ``length`` steps is about ``growth``.
+
+    A driven, undamped oscillator is chaotic, however weakly, so that gradients grow with the length of the sequence and
+    with Δt; see "How gradients grow with the length" in docs/theory.md. Without ``input`` the answer is in closed
+    form, for white noise of unit strength and Appendix A's initialisation; it falls as length^(-2/3). With ``input``
+    it is refined by measuring: two layers of 32 neurons are drawn, always the same, and the gradient is followed back
+    through the input.
+
+    Args:
+        length: N, of the sequences that the layer will see.
+        alpha: α of the layer.
+        growth: ln of how many times larger the gradient may become on its way to the first step; 2 is little.
+        input: (N, b, d) or (N, d), as the layer would get it; four sequences at most are looked at. If N is not
+            ``length``, growth is taken to go with N^(4/3).
+
+    Example:
+        >>> from unicornn import suggest_dt
+        >>> [round(suggest_dt(N), 4) for N in (10_000, 100_000, 1_000_000)]
+        [0.073, 0.0157, 0.0034]
+    """
+    N = checks.whole("length", length, 1)
+    alpha, growth = checks.not_negative("alpha", alpha), checks.positive("growth", growth)
+    largest = 2 / math.sqrt(alpha + LARGEST_W) / 2  # a = Δt/2: a dozen steps in a period at least
+    per_square = NOISE * LARGEST_W**2 * LARGEST_V ** (4 / 3) * N ** (4 / 3) / (alpha + LARGEST_W)
+    dt = min(2 * math.sqrt(growth / per_square), largest)
+    if input is None:
+        return dt
+    if not isinstance(input, Tensor) or input.dim() not in (2, 3) or not input.is_floating_point():
+        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
+        raise BadValue(f"input: expected a floating-point tensor of shape (N, b, d) or (N, d), got {got}")
+    u = (input[:, None] if input.dim() == 2 else input[:, :4]).detach().float().cpu()
+    return _measured(u, dt, largest, alpha, growth * (len(u) / N) ** (4 / 3))
+
+
+def _measured(u: Tensor, dt: float, largest: float, alpha: float, growth: float) -> float:
+    """The largest of some Δt tried, from ``dt`` on, with which the gradient grows as asked for or less."""
+    good, bad = 0.0, math.inf
+    for _ in range(TRIALS):
+        found = _growth(u, dt, alpha)
+        if found <= CLOSE * growth:
+            good = max(good, dt)
+            if found >= growth / CLOSE or dt == largest:
+                break
+        else:
+            bad = min(bad, dt)
+        # It goes with Δt² or so; between a good and a bad one, their geometric mean
+        step = math.sqrt(growth / max(found, growth / 16))
+        dt = math.sqrt(good * bad) if good and bad < math.inf else min(dt * min(max(step, 0.25), 2.0), largest)
+    return good or dt
+
+
+def _growth(u: Tensor, dt: float, alpha: float) -> float:
+    from unicornn.theory import gradient_growth
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer = UnICORNN(u.shape[-1], 32, 2, dt=dt, alpha=alpha)
+    return gradient_growth(layer, u).growth
