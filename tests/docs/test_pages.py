@@ -10,7 +10,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+SLOW = ("training.md",)  # it trains and searches
+RUN = [pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else (), id=page.name) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     torch.use_deterministic_algorithms(False)
     monkeypatch.chdir(tmp_path)
