@@ -64,6 +64,13 @@ def test_a_sequence_depends_on_its_index_and_the_epoch_alone(task):
     assert torch.equal(train.batch(torch.tensor([3]), 4).target, both.target[1:])
 
 
+@pytest.mark.parametrize("task", [recall.TASK, adding.TASK])
+def test_targets_are_known_without_the_sequences(task):
+    for split in load(task, N=333, sequences=50, held_out=50)[:3]:
+        assert torch.equal(split.target, helpers.everything(split).target)
+        assert split.target.dtype == helpers.everything(split).target.dtype
+
+
 @pytest.mark.parametrize("stages", [(20, 40), [20.0, 40.0]])
 def test_lengths_grow_in_stages(stages):
     splits = load(recall.TASK, N=100, stages=stages, stage_epochs=2)

@@ -35,9 +35,11 @@ class Generated:
     """A Split whose sequences are made by a function from a generator of random numbers.
 
     Args:
-        make: called with the generator and zeros (N, d), which it fills; returns the target.
+        make: called with the generator and zeros (N, d), which it fills; returns the target, which must depend on its
+            first random numbers only, not on N.
         n: how many.
         d: their features.
+        least: the smallest N that ``make`` can fill.
         lengths: of every epoch of training; the last one is N, also that of later epochs, of validation and of test.
         seed: of these sequences; two splits with different seeds have nothing in common.
         dtype: of the target.
@@ -46,9 +48,10 @@ class Generated:
         >>> import torch
         >>> from unicornn.lab.tasks._generated import Generated
         >>> def ramp(random, u):
-        ...     u[:, 0] = random.random() * np.arange(len(u))
-        ...     return u[-1, 0]
-        >>> split = Generated(ramp, n=10, d=1, lengths=(50, 200), seed=(0,), dtype=torch.float32)
+        ...     slope = random.random()
+        ...     u[:, 0] = slope * np.arange(len(u))
+        ...     return slope
+        >>> split = Generated(ramp, n=10, d=1, least=1, lengths=(50, 200), seed=(0,), dtype=torch.float32)
         >>> split.batch(torch.tensor([3, 4]), draw=0).u.shape, split.batch(torch.tensor([3, 4]), draw=1).u.shape
         (torch.Size([50, 2, 1]), torch.Size([200, 2, 1]))
     """
@@ -56,6 +59,7 @@ class Generated:
     make: Make
     n: int
     d: int
+    least: int
     lengths: tuple[int, ...]
     seed: tuple[int, ...]
     dtype: torch.dtype
@@ -63,13 +67,21 @@ class Generated:
     def __len__(self) -> int:
         return self.n
 
+    @property
+    def target(self) -> Tensor:
+        """(n,), of all sequences with draw -1, which are not made for it."""
+        u = np.zeros((self.least, self.d), np.float32)
+        targets = [self.make(self._random(index, -1), u) for index in range(self.n)]
+        return torch.tensor(targets, dtype=self.dtype)
+
     def batch(self, indices: Tensor, draw: int) -> Batch:
         N = self.lengths[-1] if draw < 0 else self.lengths[min(draw, len(self.lengths) - 1)]
-        u, target = np.zeros((len(indices), N, self.d), np.float32), []
-        for each, index in zip(u, indices.tolist(), strict=True):
-            random = np.random.Generator(np.random.SFC64((*self.seed, draw + 1, index)))
-            target.append(self.make(random, each))
-        return Batch(torch.from_numpy(u).transpose(0, 1), torch.tensor(target, dtype=self.dtype))
+        u = np.zeros((len(indices), N, self.d), np.float32)
+        targets = [self.make(self._random(index, draw), each) for index, each in zip(indices.tolist(), u, strict=True)]
+        return Batch(torch.from_numpy(u).transpose(0, 1), torch.tensor(targets, dtype=self.dtype))
+
+    def _random(self, index: int, draw: int) -> np.random.Generator:
+        return np.random.Generator(np.random.SFC64((*self.seed, draw + 1, index)))
 
 
 def generated(make: Make, options: Mapping[str, Any], seed: int, *, d: int, least: int, dtype: torch.dtype) -> Splits:
@@ -81,9 +93,9 @@ def generated(make: Make, options: Mapping[str, Any], seed: int, *, d: int, leas
     each = checks.whole("stage_epochs", options["stage_epochs"], 1)
     lengths = (*(stage for stage in stages for _ in range(each)), N)
     return Splits(
-        Generated(make, n, d, lengths, (0, seed), dtype),
-        Generated(make, held_out, d, (N,), (1,), dtype),
-        Generated(make, held_out, d, (N,), (2,), dtype),
+        Generated(make, n, d, least, lengths, (0, seed), dtype),
+        Generated(make, held_out, d, least, (N,), (1,), dtype),
+        Generated(make, held_out, d, least, (N,), (2,), dtype),
     )
 
 

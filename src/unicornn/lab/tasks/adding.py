@@ -19,11 +19,11 @@ from unicornn.lab.tasks._generated import ABOUT, OPTIONS, generated
 
 def make(random: np.random.Generator, u: np.ndarray) -> float:
     """Fills u (N, 2): the numbers, and 1 where one is marked. Returns the sum of the two."""
-    N = len(u)
-    u[:, 0] = random.random(N, dtype=np.float32)
+    N, two = len(u), random.random(2, dtype=np.float32)
     marked = [int(random.integers(N // 2)), int(random.integers(N // 2, N))]
-    u[marked, 1] = 1
-    return float(u[marked, 0].sum())
+    u[:, 0] = random.random(N, dtype=np.float32)
+    u[marked, 0], u[marked, 1] = two, 1
+    return float(two.sum())
 
 
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
