@@ -39,6 +39,8 @@ def main() -> None:
         _fail(str(error))
     except ImportError as error:
         _fail(_missing(error))
+    except MemoryError as error:
+        _fail(f"not enough memory: {error}")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.lab.training import helpers
 from unicornn.lab import tasks
+from unicornn.lab.training import train
 from unicornn.lab.training._config import Config, parse, resolve
 
 
@@ -59,6 +60,14 @@ def test_config_survives_its_file():
 def test_what_is_wrong_is_named(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         resolve(helpers.TASK, **arguments)
+
+
+@pytest.mark.parametrize("model", ["unicornn", "lstm"])
+def test_a_network_beyond_the_memory_is_refused(tmp_path, model):
+    config = resolve(helpers.TASK, model=model, settings={"hidden_size": 500_000})
+    with pytest.raises(ValueError, match=r"hidden_size: .* fits into this machine's .* GiB, got 500000, which takes"):
+        train(config, tmp_path / "run", task=helpers.TASK)
+    assert not (tmp_path / "run").exists()
 
 
 def test_pairs():

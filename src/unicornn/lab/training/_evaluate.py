@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from unicornn.lab.training._config import Config, defaults
 from unicornn.lab.training._objective import Tally, outputs
 from unicornn.lab.training._surroundings import seeded
 from unicornn.models import Network
+
+SURELY_FITS = 1000  # neurons
 
 
 def task_of(run: Run | Config, task: Task | None = None) -> Task:
@@ -54,14 +57,29 @@ def config_of(run: Run, task: Task | None = None) -> Config:
     return dataclasses.replace(config, task_options=before | dict(config.task_options))
 
 
-def build(task: Task, config: Config, vectors: Tensor | None = None) -> Network:
-    """The network of a run as it is before training: drawn from the run's seed."""
+def build(task: Task, config: Config, vectors: Tensor | None = None, copies: int = 1) -> Network:
+    """The network of a run as it is before training: drawn from the run's seed.
+
+    So large a network that the memory of this machine cannot hold so many copies of its weights is refused.
+    """
+
+    def network() -> Network:
+        return models.build(
+            task.kind, config.model, task.d, task.outputs, config.model_options,
+            vectors=vectors, embedding_dropout=task.embedding_dropout,
+        )  # fmt: skip
+
     with seeded(config.seed, -1):
         try:
-            return models.build(
-                task.kind, config.model, task.d, task.outputs, config.model_options,
-                vectors=vectors, embedding_dropout=task.embedding_dropout,
-            )  # fmt: skip
+            if config.model_options.get("hidden_size", 0) > SURELY_FITS:
+                with torch.device("meta"):  # nothing is allocated
+                    size = copies * sum(p.numel() * p.element_size() for p in network().parameters())
+                if size > (memory := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")):
+                    raise BadValue(
+                        f"hidden_size: expected a network that fits into this machine's {memory / 2**30:,.0f} GiB, got "
+                        f"{config.model_options['hidden_size']}, which takes {size / 2**30:,.0f} GiB"
+                    )
+            return network()
         except UnicornnError:
             raise
         except (

@@ -85,7 +85,7 @@ def train(
                 )
             splits = load_checked(task, source, config.task_options, config.seed, SPLITS if test else SPLITS[:2])
             config = with_time_step(config, splits)
-            network = build(task, config, splits.embedding)
+            network = build(task, config, splits.embedding, copies=4)  # the gradient, and the optimiser's moments
             if config.training.standardise:
                 _standardise(network, splits)
             loop, record = Loop(network, task, config, splits, device), Record(folder)
