@@ -147,8 +147,6 @@ def train_network(
     from unicornn.lab.training._config import parse
     from unicornn.lab.training._processes import launch, rank, started
 
-    if devices > 1 and not started():
-        return launch(devices)
     settings: dict[str, Any] = parse(set_)
     if epochs is not None:
         settings["epochs"] = epochs
@@ -157,6 +155,8 @@ def train_network(
         task, name=name, model=model, variant=variant, seed=seed,
         budget=None if budget is None else _seconds(budget), settings=settings,
     )  # fmt: skip
+    if devices > 1 and not started():
+        return launch(devices)
     folder = out or _folder(task.name, model, variant, seed, set_)
     if rank() == 0:
         _print(f"{escape(task.title)}: {model}, seed {seed}, in {escape(str(folder))}")
