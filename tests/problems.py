@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -105,6 +106,9 @@ GPU = "cuda" if torch.cuda.is_available() else "cpu"
 
 COMPILED = GPU == "cuda" or os.environ.get("UNICORNN_TRITON") == "compiled"
 """Whether what Triton's compiler made of them runs (on this CPU: see ops/on_host.py), or the slow interpreter."""
+
+TRITON = pytest.param("triton", marks=() if COMPILED else pytest.mark.slow)
+"""The back-end as a parameter of many tests, for which the interpreter takes a minute; ops/test_gpu.py is quick."""
 
 # Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {

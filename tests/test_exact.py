@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.problems import COMPILED, GPU
+from tests.problems import COMPILED, GPU, TRITON
 from unicornn import UnICORNN
 
 sizes = st.integers(1, 9)
-both_backends = pytest.mark.parametrize("backend", ["cpu", "triton"])
+both_backends = pytest.mark.parametrize("backend", ["cpu", TRITON])
 
 
 @st.composite

@@ -28,6 +28,7 @@ def test_import_loads_neither_numba_nor_triton():
     """)
 
 
+@pytest.mark.slow
 def test_a_long_compilation_is_announced_once(tmp_path):
     run(f"""
         import logging, os
@@ -47,7 +48,11 @@ def test_a_long_compilation_is_announced_once(tmp_path):
     assert list(tmp_path.rglob("*.nbi")), "kernels are cached on disk"
 
 
-@pytest.mark.parametrize("name", ["unicornn", *(m.name for m in pkgutil.walk_packages(unicornn.__path__, "unicornn."))])
+MODULES = ["unicornn", *(m.name for m in pkgutil.walk_packages(unicornn.__path__, "unicornn."))]
+TRAIN = ("unicornn.lab.search._search", "unicornn.lab.training._train")  # their examples do
+
+
+@pytest.mark.parametrize("name", [pytest.param(m, marks=pytest.mark.slow if m in TRAIN else ()) for m in MODULES])
 def test_examples_in_docstrings(name):
     torch.use_deterministic_algorithms(False)
     assert doctest.testmod(importlib.import_module(name)).failed == 0
@@ -93,6 +98,7 @@ def _workspace(N):
     )
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_sequence():
     short, long = _workspace(1_000), _workspace(200_000)
     assert abs(long - short) <= 0.05 * short, (short, long)

@@ -16,6 +16,7 @@ NAMES = {f"UnICORNN, 2 layers, {way}{dtype}" for way in ("store", "invert") for 
 NAMES |= {"LSTM, 1 layer", "SRU, 2 layers", "IndRNN, 2 layers"}
 
 
+@pytest.mark.slow
 def test_toy(tmp_path):
     pytest.importorskip("triton")
     printed = run("benchmarks.gpu", "--toy", "--out", tmp_path)

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from docs.build.theory import tables
 from tests.benchmarks.run import run
 
 
+@pytest.mark.slow
 def test_the_script_runs(tmp_path):
     run("benchmarks.theory", "--quick", "--out", tmp_path)
     result = json.loads((tmp_path / "theory.json").read_text())
