@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.lab.training import helpers
 from unicornn.lab import cli
@@ -60,3 +61,23 @@ def test_a_class_out_of_range(complain, number, name):
     sequences = "Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long())"
     wrong = f"Sequences(u, torch.where(torch.arange(len(u)) == 7, 5 if split == {number} else 0, 0))"
     assert f"{name}: expected classes from 0 to 1, got 5 in sample 7" in complain(sequences, wrong)
+
+
+def test_names_are_never_markup(tmp_path, monkeypatch):
+    """A task's title and the folders of the task, the run and the page look like Rich's markup, and one closes none."""
+    monkeypatch.setattr(cli.console, "width", 300)
+    title, folder = "[/red] [link=", tmp_path / "[b]here[/b]"
+    folder.mkdir(parents=True)
+    text = Path(helpers.__file__).read_text().replace('title="Which was larger"', f"title={title!r}")
+    (folder / "mine.py").write_text(text)
+    run, task = folder / "[i]run", ["--task", folder / "mine.py"]
+
+    def said(*arguments):
+        outcome = CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        return outcome.output
+
+    assert f"{title}: unicornn, seed 0, in {run}" in said("train", folder / "mine.py", "--epochs", 1, "--out", run)
+    assert "test accuracy" in said("evaluate", run, *task)
+    assert f"wrote {run / 'diagnosis.json'}" in said("diagnose", run, *task)
+    assert f"wrote {folder / '[u]page'}" in said("report", run, "--out", folder / "[u]page")
