@@ -171,3 +171,28 @@ def test_function():
         functional.unicornn(u, tuple(letters))
     with pytest.raises(ValueError, match=r"input: expected 3 features, as V\[0\] has it, got shape \(6, 2, 2\)"):
         run(u[..., :2], *letters)
+
+
+@pytest.mark.parametrize("make", [lambda: UnICORNN(3, 4, 2), lambda: UnICORNNCell(3, 4)], ids=["layer", "cell"])
+@pytest.mark.parametrize("name", ["alpha", "dt", "dropout"])
+@pytest.mark.parametrize(
+    "bad", [torch.tensor(0.5), torch.nn.Parameter(torch.tensor(0.5)), NAN, INF, -1, None, "1"], ids=str
+)
+def test_settings_are_numbers_checked_when_set(make, name, bad):
+    module = make()
+    if name == "dropout" and isinstance(module, UnICORNNCell):
+        pytest.skip("a cell has no dropout")
+    before = getattr(module, name)
+    with pytest.raises((ValueError, TypeError), match=name):
+        setattr(module, name, bad)
+    assert getattr(module, name) == before
+
+
+@torch.no_grad()
+def test_settings_that_are_set_are_used():
+    layer, x = UnICORNN(3, 4, 2, dt=0.5), torch.randn(2, 3)
+    _, state = layer.step(x)
+    for name, new in (("alpha", 9.0), ("dt", (0.1, 0.9)), ("dt", 0.3)):
+        setattr(layer, name, new)
+        assert torch.equal(layer.step(x, state)[0], layer(x[None], state, output="last")[0])
+    assert layer.dt == (0.3, 0.3)

@@ -14,7 +14,7 @@ from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
 from unicornn._ops.step import step as fast_step
-from unicornn._recurrent import Recurrent, Setting
+from unicornn._recurrent import Checked, Recurrent, Setting
 from unicornn._state import State
 from unicornn.errors import BadType, BadValue
 
@@ -28,6 +28,18 @@ def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper")
     nn.init.kaiming_uniform_(V, a=8.0, mode="fan_in")
     nn.init.zeros_(b)
     nn.init.uniform_(c, *INITS[init])
+
+
+def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
+    """The tensors of a ParameterList. Their order in it is not to be relied on: who removes a parametrisation or a
+    pruning puts the parameter at the end; and those which are derived from others are not among its parameters."""
+    parameters = module._parameters
+    try:
+        return [parameters[name] for name in names]
+    except KeyError:
+        for derive in module._forward_pre_hooks.values():  # of pruning and weight_norm; nobody calls a ParameterList
+            derive(module, ())
+        return [getattr(module, name) for name in names]
 
 
 class UnICORNN(Recurrent):
@@ -111,6 +123,7 @@ class UnICORNN(Recurrent):
         self.backend = checks.choice("backend", backend, BACKENDS)
         D = 2 if bidirectional else 1
         self.state_rows, self.state_widths = D * L, (m, m)
+        self._names = tuple(map(str, range(D * L)))  # of the tensors in a ParameterList
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
@@ -144,7 +157,7 @@ class UnICORNN(Recurrent):
 
     def time_steps(self) -> Tensor:
         """Δt·σ̂(c): the effective time step of every neuron, (L, m), or (2L, m) in both directions."""
-        return functional.time_steps(list(self.c), self._dt)
+        return functional.time_steps(self.weights.c, self._dt)
 
     @property
     def _dt(self) -> tuple[float, ...]:
@@ -153,11 +166,12 @@ class UnICORNN(Recurrent):
 
     @property
     def weights(self) -> functional.Weights:
-        """The parameters as ``functional.unicornn`` takes them."""
-        # Iterating over a ParameterList, or even naming one, takes longer than a step does.
-        lists = self._modules
-        w, V, b, c = [list(lists[letter]._parameters.values()) for letter in "wVbc"]  # type: ignore[union-attr]
-        return functional.Weights(w, V, b, c, list(self.Lambda) if self.residual else None)
+        """The parameters as ``functional.unicornn`` takes them: pruned, parametrised and normalised, if they are."""
+        names, S = self._names, self.residual * self.state_rows // self.num_layers
+        lists = self._modules  # naming a ParameterList, or iterating over it, takes longer than a step does
+        w, V, b, c = (_by_name(lists[letter], names) for letter in "wVbc")
+        Lambda = [*([None] * S), *_by_name(lists["Lambda"], names[S:])] if S else None
+        return functional.Weights(w, V, b, c, Lambda)
 
     def _run(
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
@@ -221,7 +235,7 @@ class UnICORNN(Recurrent):
         return start if batched else start.map(lambda t: t.squeeze(-2))
 
 
-class UnICORNNCell(nn.Module):
+class UnICORNNCell(Checked):
     """One step of one layer, as nn.LSTMCell: ``y, z = cell(input, (y, z))``.
 
     Args: as for ``UnICORNN``.
@@ -273,6 +287,22 @@ class UnICORNNCell(nn.Module):
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, dt={self.dt}, alpha={self.alpha}"
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        hooks = self._backward_hooks or self._backward_pre_hooks or nn.modules.module._has_any_global_hook()
+        if not hooks:
+            return super().__call__(*args, **kwargs)
+        # A backward hook makes new tensors of y and z, and of a State one without the low-order bits.
+        states: list[Any] = []
+        handle = self.register_forward_hook(lambda module, args, state: states.append(state))
+        try:
+            result = super().__call__(*args, **kwargs)
+        finally:
+            handle.remove()
+        for state in states:
+            if isinstance(state, State) and isinstance(result, tuple) and _memory(state) == _memory(result):
+                return State(*result, **state._others)
+        return result
+
     def forward(self, input: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> State:
         """The next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
         if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != self.input_size:
@@ -291,6 +321,10 @@ class UnICORNNCell(nn.Module):
             state=state, output="last", backward=self.backward, backend=self.backend,
         )  # fmt: skip
         return final.map(lambda t: t.squeeze(-3) if missing == 1 else t.squeeze(-3).squeeze(-2))
+
+
+def _memory(tensors: Sequence[Tensor]) -> list[int]:
+    return [t.data_ptr() for t in tensors]
 
 
 def _lift(state: Any, shape: tuple[int, ...], missing: int) -> Any:

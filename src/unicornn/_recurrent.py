@@ -31,6 +31,17 @@ class Setting:
         module.__dict__[self.name] = self.check(module, self.name, value)
 
 
+class Checked(nn.Module):
+    """A module with Settings."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setting = getattr(type(self), name, None)
+        if isinstance(setting, Setting):  # nn.Module would put a Parameter elsewhere
+            setting.__set__(self, value)
+        else:
+            super().__setattr__(name, value)
+
+
 class _Input(NamedTuple):
     """What came, as (N, b, d), and how it came."""
 
@@ -40,7 +51,7 @@ class _Input(NamedTuple):
     packed: PackedSequence | None
 
 
-class Recurrent(nn.Module):
+class Recurrent(Checked):
     """A stack of recurrent layers with nn.LSTM's contract.
 
     A subclass says in ``_run`` what the layers do with input (N, b, d), and sets ``state_rows`` and ``state_widths``:

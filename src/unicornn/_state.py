@@ -15,6 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from unicornn import _checks as checks
+from unicornn.errors import BadType
+
 RANGE = 2.0**17
 """States of this size or more are beyond the grid."""
 
@@ -141,6 +144,11 @@ def enter(state: Any, start: Tensor) -> tuple[Tensor, Tensor | None]:
     """Grid and rest with which to go on from ``start`` = stack(state)."""
     if not isinstance(state, State) or state.grid is None:
         return to_grid(start)
+    checks.tensor("state.grid", state.grid, tuple(start.shape), "(2, L, b, m)")
+    if state.grid.dtype != torch.int64:
+        raise BadType(f"state.grid: expected int64, got {state.grid.dtype}")
+    if state.rest is not None:
+        checks.tensor("state.rest", state.rest, tuple(start.shape), "(2, L, b, m)")
     # What the caller changed counts as it now is; what was left alone keeps its low-order bits.
     same = value(state.grid, state.rest, start.dtype) == start
     units, rest = to_grid(start)

@@ -18,6 +18,7 @@ from unicornn._ops import gpu, reference, torch_ops
 from unicornn._ops.coefficients import Coefficients
 from unicornn._ops.step import step as fast_step
 from unicornn._state import State, enter, value
+from unicornn._transforms import transformed
 from unicornn._weights import Weights, time_steps
 from unicornn.errors import BadType, BadValue
 
@@ -51,6 +52,7 @@ def _problem(
     weights: Weights,
     dt: float | Sequence[float],
     alpha: float,
+    state: Any,
     mask: Tensor | None,
     lengths: Any,
     backend: str,
@@ -75,6 +77,11 @@ def _problem(
 
     steps, alpha = checks.time_steps(dt, L), checks.not_negative("alpha", alpha)
     backend = pick_backend(backend, input.device)
+    if backend != "reference":
+        if mask is not None and mask.requires_grad and torch.is_grad_enabled():
+            raise BadValue("mask: expected no requires_grad, for only backend='reference' has its gradient, got True")
+        if transformed((input, mask, state, *weights)):
+            backend = "reference"
     full = low = torch.float32 if first.dtype in HALF else first.dtype
     if backend == "triton" and full == torch.float32:
         gpu.check_steps(steps, alpha)
@@ -127,6 +134,9 @@ def unicornn(
     Returns:
         The output, (N, b, m), (b, m) or (k, b, m), and the final ``State``, each of y and z (L, b, m).
 
+    The kernels have one derivative, by reverse mode. Forward mode (dual numbers, ``torch.func.jvp``, ``jacfwd``) and
+    the other transforms of ``torch.func`` run on the reference, whatever ``backend`` says.
+
     Example:
         >>> import torch
         >>> weights = Weights([torch.rand(4)], [torch.randn(4, 2)], [torch.zeros(4)], [torch.zeros(4)])
@@ -134,7 +144,7 @@ def unicornn(
         >>> out.shape, y.shape
         (torch.Size([3, 4]), torch.Size([1, 3, 4]))
     """
-    p = _problem(input, weights, dt, alpha, mask, lengths, backend)
+    p = _problem(input, weights, dt, alpha, state, mask, lengths, backend)
     checks.choice("backward", backward, BACKWARDS)
     every, steps = wanted(output, p.u)
     result = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in HALF else p.u.dtype
@@ -247,7 +257,7 @@ def inverse(
         >>> bool((y0 == start[0]).all() and (z0 == start[1]).all())
         True
     """
-    p = _problem(input, weights, dt, alpha, mask, lengths, backend)
+    p = _problem(input, weights, dt, alpha, state, mask, lengths, backend)
     last = _start(state, p)
     if p.backend == "reference":
         k = p.coefficients._replace(a=p.coefficients.a.to(p.full))

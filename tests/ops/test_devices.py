@@ -111,7 +111,7 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
             options = {"mask": mask, "lengths": lengths}
             ours, final = functional.unicornn(u, weights, state=state, output=chosen, **options)
             back = functional.inverse(u, weights, final, **options)
-            p = functional._problem(u, weights, 0.1, 1.0, mask, lengths, "auto")
+            p = functional._problem(u, weights, 0.1, 1.0, None, mask, lengths, "auto")
             every, which = functional.wanted(chosen, p.u)
             gradients = {}
             for keep in ("invert", "store"):

@@ -1,12 +1,17 @@
-"""One time step of all layers on the CPU for a stream: the bits of a stack over one step, in a fraction of the time."""
+"""One time step of all layers on the CPU for a stream: the bits of a stack over one step, in a fraction of the time.
+
+The kernel works on addresses. ``address`` alone says which tensors it may be given; all others go the long way.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from unicornn._ops import cpu, launch
 from unicornn._state import UNIT, State, value
@@ -14,7 +19,28 @@ from unicornn._state import UNIT, State, value
 if TYPE_CHECKING:
     from unicornn._weights import Weights
 
+_PLAIN = (Tensor, nn.Parameter)
+_transforms = torch._C._functorch.peek_interpreter_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+
 _steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares c's values
+
+
+def address(t: Any, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    """Where a kernel may read ``t``, or 0 if it must not.
+
+    It may, if t is a plain, strided tensor on the CPU (of no subclass, which could mean anything) of this shape and
+    dtype, contiguous, in a storage that is as large as that, and if its memory holds its values: no negation or zero
+    that is yet to be carried out.
+    """
+    if type(t) not in _PLAIN or t.dtype is not dtype or t.shape != shape or not (t.is_cpu and t.is_contiguous()):
+        return 0
+    size = dtype.itemsize
+    if t.is_neg() or t.untyped_storage().nbytes() < (t.storage_offset() + prod(shape)) * size:
+        return 0
+    at: int = t.data_ptr()  # of an _efficientzerotensor: 0
+    return 0 if at % size else at
 
 
 def step(
@@ -26,32 +52,37 @@ def step(
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return None
-    first: Tensor = weights.w[0]
-    dtype = first.dtype
-    if not isinstance(u, Tensor) or u.dim() != 2 or u.dtype != dtype or dtype not in UNIT:
+    if _transforms() is not None or forward_ad._current_level >= 0 or _dispatch_modes() or _function_modes():
         return None
-    batch, d = u.shape
-    if not (u.is_cpu and first.is_cpu and d == weights.d and batch <= cpu.FEW and backend in ("auto", "cpu")):
+    first = weights.w[0]
+    if type(u) is not Tensor or u.dim() != 2 or type(first) not in _PLAIN or first.dim() != 1:
         return None
-    shape, rest = (len(weights.w), batch, len(first)), None
+    (batch, d), (m,), dtype = u.shape, first.shape, first.dtype
+    if not (0 < batch <= cpu.FEW and dtype in UNIT and backend in ("auto", "cpu")):
+        return None
+    shape, both = (len(weights.w), batch, m), (2, len(weights.w), batch, m)
+    grid: Tensor | None
+    rest = None
     if state is None:
         y = z = first.new_zeros(shape)
-        grid = torch.zeros((2, *shape), dtype=torch.int64)
-    elif isinstance(state, State) and state.grid is not None and state[0].shape == shape == state[1].shape:
+        grid = torch.zeros(both, dtype=torch.int64)
+    elif isinstance(state, State) and len(state) == 2:
         (y, z), grid, rest = state, state.grid, state.rest
-        if y.dtype != dtype or z.dtype != dtype or grid.shape != (2, *shape):
-            return None
-        if rest is not None:
-            if not torch.equal(torch.stack([y, z]), value(grid, rest, dtype)):
-                return None
-            y, z = value(grid, None, dtype).unbind(0)
     else:
         return None
-    S = weights.S
-    if not _fits(weights, S, d, dtype) or not all(t.is_contiguous() and t.is_cpu for t in (u, y, z, grid)):
+    states = [address(y, shape, dtype), address(z, shape, dtype), address(grid, both, torch.int64)]
+    at = _addresses(weights, m, d, dtype)
+    if at is None or grid is None or not (all(states) and address(u, (batch, d), dtype)):
         return None
-    after = _launch(u, (y, z, grid), weights, S, dt, alpha)
-    if after is None:
+    if rest is not None:
+        fine = address(rest, both, torch.float64) and torch.equal(torch.stack([y, z]), value(grid, rest, dtype))
+        if not fine:
+            return None
+        y, z = value(grid, None, dtype).unbind(0)
+        states[:2] = y.data_ptr(), z.data_ptr()
+    after = torch.empty_like(y), torch.empty_like(y), torch.empty_like(grid)
+    at.extend((*states, *(t.data_ptr() for t in after)))
+    if not _launch(u, at, y, weights, dt, alpha):
         return None
     y, z, grid = after
     if rest is not None:
@@ -59,44 +90,36 @@ def step(
     return y[-1], State(y, z, grid=grid, rest=rest)
 
 
-def _fits(weights: Weights, S: int, d: int, dtype: torch.dtype) -> bool:
-    """Whether a kernel may read all parameters at their addresses."""
+def _addresses(weights: Weights, m: int, d: int, dtype: torch.dtype) -> list[int] | None:
+    """Of w, b, c, V, Λ (0 if there is none) and one more 0, layer by layer; None if one must not be read."""
     w, V, b, c, Lambda = weights
-    L, m = len(w), w[0].shape[0]
-    if not len(V) == len(b) == len(c) == L or (Lambda is not None and len(Lambda) != L):
-        return False
+    L, S = len(w), weights.S
+    if not len(V) == len(b) == len(c) == L or not (S >= 2 or S == L) or (Lambda is not None and len(Lambda) != L):
+        return None
+    row, at = (m,), []
     for l in range(L):
-        shapes = [(w[l], (m,)), (b[l], (m,)), (c[l], (m,)), (V[l], (m, m if l else d))]
-        if l >= S and Lambda is not None:
-            shapes.append((Lambda[l], (m, d if l == S else m)))  # type: ignore[arg-type]
-        for t, shape in shapes:
-            if t is None or t.shape != shape or t.dtype != dtype or not (t.is_cpu and t.is_contiguous()):
-                return False
-    return S >= 2 or S == L
+        own = address(w[l], row, dtype), address(b[l], row, dtype), address(c[l], row, dtype)
+        matrix = address(V[l], (m, m if l else d), dtype)
+        skip = address(Lambda[l], (m, d if l == S else m), dtype) if l >= S and Lambda is not None else -1
+        if not (all(own) and matrix and skip):
+            return None
+        at += [*own, matrix, max(skip, 0), 0]
+    return at
 
 
-def _launch(
-    u: Tensor, state: tuple[Tensor, Tensor, Tensor], weights: Weights, S: int, dt: tuple[float, ...], alpha: float
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """y and z (L, b, m) and the grid (2, L, b, m) after the step. Every call of torch counts."""
-    w, V, b, c, Lambda = weights
-    y, _, grid = state
-    key = c[0].data_ptr(), y.shape[0], y.shape[2], dt, y.dtype
-    known = _steps.get(key)
-    after = torch.empty_like(y), torch.empty_like(y), torch.empty_like(grid)
-    at = [[w[l].data_ptr(), b[l].data_ptr(), c[l].data_ptr(), V[l].data_ptr(), 0, 0] for l in range(len(w))]
-    if Lambda is not None:
-        for l in range(S, len(w)):
-            at[l][4] = Lambda[l].data_ptr()  # type: ignore[union-attr]
-    at.append([t.data_ptr() for t in (*state, *after)])
-    arrays, constants, out = (u.numpy(), np.array(at)), cpu._constants(y.dtype, alpha), -1
+def _launch(u: Tensor, at: list[int], y: Tensor, weights: Weights, dt: tuple[float, ...], alpha: float) -> bool:
+    """Runs the kernel; whether it could. Every call of torch counts."""
+    dtype, c = y.dtype, weights.c
+    kernel, key = cpu._kernel("step"), (at[2], y.shape[0], y.shape[2], dt, dtype)
+    arrays = (u.detach() if u.requires_grad else u).numpy(), np.array(at, np.int64).reshape(-1, 6)
+    constants, out, known = cpu._constants(dtype, alpha), -1, _steps.get(key)
     if known is not None:
-        out = launch.call(cpu._kernel("step"), y.dtype, *arrays, *known, *constants, S)
+        out = launch.call(kernel, dtype, *arrays, *known, *constants, weights.S)
     if out == -1:  # another c
         from unicornn._weights import time_steps
 
         if len(_steps) >= 64:
             _steps.clear()
         known = _steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
-        out = launch.call(cpu._kernel("step"), y.dtype, *arrays, *known, *constants, S)
-    return None if out else after
+        out = launch.call(kernel, dtype, *arrays, *known, *constants, weights.S)
+    return not out
