@@ -170,7 +170,7 @@ class UnICORNN(Recurrent):
         names, S = self._names, self.residual * self.state_rows // self.num_layers
         lists = self._modules  # naming a ParameterList, or iterating over it, takes longer than a step does
         w, V, b, c = (_by_name(lists[letter], names) for letter in "wVbc")
-        Lambda = [*([None] * S), *_by_name(lists["Lambda"], names[S:])] if S else None
+        Lambda = [*([None] * S), *_by_name(lists["Lambda"], names[S:])] if 0 < S < len(names) else None
         return functional.Weights(w, V, b, c, Lambda)
 
     def _run(

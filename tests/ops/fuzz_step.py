@@ -95,7 +95,7 @@ def meta(t):
     return t.detach().to("meta")
 
 
-def half_way(t):
+def complex_instead(t):
     return t.detach().to(torch.complex64)
 
 
@@ -119,7 +119,7 @@ OTHER = [
     transposed,
     sparse,
     meta,
-    half_way,
+    complex_instead,
     nothing,
     number,
 ]
