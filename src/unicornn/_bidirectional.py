@@ -76,6 +76,7 @@ def unicornn(
     lengths: Tensor | None = None,
     output: str | Tensor = "all",
     mask: Tensor | None = None,
+    horizon: Sequence[float] | None = None,
     **options: Any,
 ) -> tuple[Tensor, State]:
     """As ``functional.unicornn``, with 2L of everything and an output of width 2m. Always stores activations.
@@ -91,7 +92,8 @@ def unicornn(
         i, source, one = at
         out, final = functional.unicornn(
             source, one, dt=dt[i], lengths=lengths, state=None if state is None else _part(state, i),
-            mask=None if mask is None else mask[i : i + 1], backward="store", **options,
+            mask=None if mask is None else mask[i : i + 1], horizon=None if horizon is None else horizon[i],
+            backward="store", **options,
         )  # fmt: skip
         finals.append(final)
         at = layers.send(out)

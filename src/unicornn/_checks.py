@@ -35,14 +35,24 @@ def share(name: str, value: Any) -> float:
     return number(name, value, "a number in [0, 1)", isinstance(value, (int, float)) and 0 <= value < 1)
 
 
+def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
+    """A positive number, or one per layer, as one per layer."""
+    if isinstance(value, (Sequence, Tensor)) and not isinstance(value, str):
+        each = value.tolist() if isinstance(value, Tensor) else value
+        if not isinstance(each, Sequence) or len(each) != L:
+            raise BadValue(f"{name}: expected a number or one per layer ({L}), got {value!r}")
+        return tuple(positive(f"{name}[{l}]", v) for l, v in enumerate(each))
+    return (positive(name, value),) * L
+
+
 def time_steps(dt: Any, L: int) -> tuple[float, ...]:
     """``dt`` as one number per layer."""
-    if isinstance(dt, (Sequence, Tensor)) and not isinstance(dt, str):
-        each = dt.tolist() if isinstance(dt, Tensor) else dt
-        if not isinstance(each, Sequence) or len(each) != L:
-            raise BadValue(f"dt: expected a number or one per layer ({L}), got {dt!r}")
-        return tuple(positive(f"dt[{l}]", v) for l, v in enumerate(each))
-    return (positive("dt", dt),) * L
+    return per_layer("dt", dt, L)
+
+
+def horizon(value: Any, L: int) -> tuple[float, ...]:
+    """``horizon`` as one number per layer, or none at all."""
+    return () if value is None else per_layer("horizon", value, L)
 
 
 def whole(name: str, value: Any, least: int) -> int:

@@ -54,6 +54,10 @@ class UnICORNN(Recurrent):
         num_layers: L.
         dt: Δt > 0, a number or one per layer.
         alpha: α >= 0, shared by all layers.
+        horizon: H > 0 steps, a number or one per layer: the adjoint fades by e^(-1/H) at each step backwards. With one
+            H for all layers, the gradient is the sum over all k of e^(-(n-k)/H) times what step k contributed to the
+            output of step n, as if seen through a window of H steps; without it, gradients of very long sequences grow
+            exponentially. The output does not change. With None, the whole gradient.
         dropout: probability of the variational dropout after each layer: one mask per sequence and layer, constant in
             time. Off in ``eval()``.
         residual: S >= 2, the number of layers that the residual connections skip (eq:ucrn_res); 0 for none.
@@ -91,6 +95,7 @@ class UnICORNN(Recurrent):
 
     dt: Any = Setting(lambda layer, _, value: checks.time_steps(value, layer.num_layers))
     alpha: Any = Setting(lambda _, name, value: checks.not_negative(name, value))
+    horizon: Any = Setting(lambda layer, _, value: checks.horizon(value, layer.num_layers) or None)
 
     def __init__(
         self,
@@ -100,6 +105,7 @@ class UnICORNN(Recurrent):
         *,
         dt: float | Sequence[float] = 0.1,
         alpha: float = 1.0,
+        horizon: float | Sequence[float] | None = None,
         dropout: float = 0.0,
         residual: int = 0,
         train_time_step: bool = True,
@@ -113,7 +119,7 @@ class UnICORNN(Recurrent):
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
         d, m, L = self.input_size, self.hidden_size, self.num_layers
-        self.dt, self.alpha = dt, alpha
+        self.dt, self.alpha, self.horizon = dt, alpha, horizon
         self.residual = S = checks.whole("residual", residual, 0)
         if S == 1:
             raise BadValue("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
@@ -148,9 +154,9 @@ class UnICORNN(Recurrent):
     def extra_repr(self) -> str:
         dt = self.dt[0] if len(set(self.dt)) == 1 else self.dt
         text = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, dt={dt}, alpha={self.alpha}"
-        for name, default in (("dropout", 0.0), ("residual", 0), ("train_time_step", True), ("init", "paper"),
-                              ("batch_first", False), ("bidirectional", False), ("backward", "invert"),
-                              ("backend", "auto")):  # fmt: skip
+        for name, default in (("horizon", None), ("dropout", 0.0), ("residual", 0), ("train_time_step", True),
+                              ("init", "paper"), ("batch_first", False), ("bidirectional", False),
+                              ("backward", "invert"), ("backend", "auto")):  # fmt: skip
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)!r}"
         return text
@@ -161,8 +167,11 @@ class UnICORNN(Recurrent):
 
     @property
     def _dt(self) -> tuple[float, ...]:
-        D = self.state_rows // self.num_layers
-        return tuple(dt for dt in self.dt for _ in range(D))
+        return self._per_direction(self.dt)
+
+    def _per_direction(self, each: tuple[float, ...]) -> tuple[float, ...]:
+        """Numbers of the layers as numbers of the layers' directions."""
+        return tuple(number for number in each for _ in range(self.state_rows // self.num_layers))
 
     @property
     def weights(self) -> functional.Weights:
@@ -178,6 +187,7 @@ class UnICORNN(Recurrent):
     ) -> tuple[Tensor, State]:
         options: dict[str, Any] = {"dt": self._dt, "alpha": self.alpha, "state": state, "lengths": lengths}
         options |= {"output": output, "mask": mask, "backend": self.backend}
+        options["horizon"] = None if self.horizon is None else self._per_direction(self.horizon)
         if self.bidirectional:
             return both.unicornn(u, self.weights, **options)
         return functional.unicornn(u, self.weights, backward=self.backward, **options)
@@ -208,7 +218,7 @@ class UnICORNN(Recurrent):
         state = self._with_batch(state, len(u) if batched else None)
         result, final = functional.unicornn(
             u[None], weights, dt=self.dt, alpha=self.alpha, state=state, output="last",
-            mask=self._mask(state, len(u)), backward=self.backward, backend=self.backend,
+            mask=self._mask(state, len(u)), horizon=self.horizon, backward=self.backward, backend=self.backend,
         )  # fmt: skip
         return (result, final) if batched else (result[0], final.map(lambda t: t.squeeze(-2)))
 

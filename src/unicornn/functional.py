@@ -113,6 +113,7 @@ def unicornn(
     lengths: Tensor | Sequence[int] | None = None,
     output: str | Tensor = "all",
     mask: Tensor | None = None,
+    horizon: float | Sequence[float] | None = None,
     backward: str = "invert",
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
@@ -127,6 +128,8 @@ def unicornn(
         lengths: (b,), the lengths of the sequences; what comes after is padding.
         output: "all", "last", or time steps, int64 (k,) or (k, b).
         mask: (L, b, m), multiplied with the output of each layer: variational dropout.
+        horizon: H > 0 steps, a number or one per layer: the gradient sees what a step k contributed to the output of a
+            step n by e^(-(n-k)/H) only. With None, wholly.
         backward: "invert" recomputes the states backwards from the last one; "store" keeps activations, which is
             faster and needs memory O(N b m L). The gradients are the same bit for bit.
         backend: "auto", "reference", "cpu" or "triton".
@@ -146,6 +149,7 @@ def unicornn(
     """
     p = _problem(input, weights, dt, alpha, state, mask, lengths, backend)
     checks.choice("backward", backward, BACKWARDS)
+    horizons = checks.horizon(horizon, weights.L)
     every, steps = wanted(output, p.u)
     result = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in HALF else p.u.dtype
 
@@ -154,7 +158,7 @@ def unicornn(
         if not torch.compiler.is_compiling():
             torch_ops.check_values(len(input), p.lengths, steps)
         k = p.coefficients._replace(a=p.coefficients.a.to(p.full))
-        outputs, y, z = reference.forward(p.u, start[0], start[1], k, p.mask, p.lengths)
+        outputs, y, z = reference.forward(p.u, start[0], start[1], k, p.mask, p.lengths, horizons)
         final = State(y, z, mask=p.mask)
         if steps is not None:
             outputs = at_steps(outputs, steps)
@@ -169,7 +173,7 @@ def unicornn(
         train = torch.is_grad_enabled() and any(t.requires_grad for t in (p.u, start, w, b, a, *V, *Lambda))
         outputs, pair, grid, _, _ = torch_ops.forward(
             p.u, start, grid, rest, *p.coefficients, p.mask, p.lengths, steps, every, backward if train else "nothing",
-            p.backend,
+            horizons or None, p.backend,
         )  # fmt: skip
         final = State(pair[0], pair[1], grid=grid.detach(), rest=rest, mask=p.mask)
     if isinstance(output, str) and output == "last":
@@ -185,6 +189,7 @@ def step(
     alpha: float = 1.0,
     state: State | tuple[Tensor, Tensor] | None = None,
     mask: Tensor | None = None,
+    horizon: float | Sequence[float] | None = None,
     backward: str = "invert",
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
@@ -209,7 +214,7 @@ def step(
         fast = fast_step(input, weights, steps, alpha, state, backend)
         if fast is not None:
             return fast
-    options: dict[str, Any] = {"dt": dt, "alpha": alpha, "state": state, "mask": mask}
+    options: dict[str, Any] = {"dt": dt, "alpha": alpha, "state": state, "mask": mask, "horizon": horizon}
     return unicornn(input[None], weights, output="last", backward=backward, backend=backend, **options)
 
 

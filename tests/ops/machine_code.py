@@ -39,9 +39,10 @@ TARGETS = {
 DTYPES = ("fp32", "bf16", "fp16", "fp64")
 KERNELS: dict[str, tuple[Any, dict[str, bool]]] = {
     "advance": (gpu_kernels.advance, {}),
-    "retreat": (gpu_kernels.retreat, {"SHOW": True, "ADJOINT": False}),
-    "adjoint": (gpu_kernels.retreat, {"SHOW": False, "ADJOINT": True}),
-    "retreat and adjoint": (gpu_kernels.retreat, {"SHOW": True, "ADJOINT": True}),
+    "retreat": (gpu_kernels.retreat, {"SHOW": True, "ADJOINT": False, "FADE": False}),
+    "adjoint": (gpu_kernels.retreat, {"SHOW": False, "ADJOINT": True, "FADE": False}),
+    "retreat and adjoint": (gpu_kernels.retreat, {"SHOW": True, "ADJOINT": True, "FADE": False}),
+    "retreat and adjoint that fades": (gpu_kernels.retreat, {"SHOW": True, "ADJOINT": True, "FADE": True}),
 }
 
 
@@ -69,7 +70,11 @@ def compiled(name: str, dtype: str, target: str, ragged: bool, warps: int) -> An
         "B": warps * machine.warp_size, "UNIT": unit, "EDGE": round(RANGE / unit) >> 32, "DOUBLE": dtype == "fp64",
         "RAGGED": ragged, **flags,
     }  # fmt: skip
-    types = dict.fromkeys("xyg", f"*{dtype}") | dict.fromkeys("wbδ", f"*{word}") | dict.fromkeys("aκT", "*fp64")
+    types = (
+        dict.fromkeys("xyg", f"*{dtype}")
+        | dict.fromkeys(("w", "b", "δ", "fade"), f"*{word}")
+        | dict.fromkeys("aκT", "*fp64")
+    )
     types |= dict.fromkeys("KEm", "i32") | {"S": "*i64", "before": "*i64", "ends": "*i32", "bad": "*i32"}
     constants = {k: v for k, v in constants.items() if k in kernel.arg_names}
     signature = {k: "constexpr" if k in constants else types[k] for k in kernel.arg_names}

@@ -20,7 +20,20 @@ def arguments(p, keep, every=True, backend="cpu"):
     steps = None if every else torch.tensor([[0, 1, 0]], device=p.u.device)
     w, V, b, a, Lambda, alpha = p.coefficients
     weights = leaf(w), V, leaf(b), leaf(a), Lambda, alpha
-    return p.u, start, grid, rest, *weights, p.mask, lengths, steps, every, keep, backend
+    return (
+        p.u,
+        start,
+        grid,
+        rest,
+        *weights,
+        p.mask,
+        lengths,
+        steps,
+        every,
+        keep,
+        [9.0] * p.L if p.dropout else None,
+        backend,
+    )
 
 
 @pytest.mark.parametrize("keep", ["invert", "store"])
@@ -32,7 +45,7 @@ def test_opcheck(case, dtype, keep):
         torch.library.opcheck(library.forward, arguments(p, keep, every))
     u, _, grid, _, *weights = arguments(p, "nothing")
     with torch.no_grad():
-        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-4], "cpu"))
+        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-5], "cpu"))
 
 
 @pytest.mark.parametrize("backward", ["invert", "store"])

@@ -6,6 +6,7 @@ the kernels' interface (see ``stack.Recurrence``) and their grid, and runs where
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,16 @@ import torch
 from torch import Tensor
 
 from unicornn._state import RANGE, UNIT
+
+
+def fade(horizon: float) -> float:
+    """1 - e^(-1/H): the share of the adjoint that each step takes away. Unlike e^(-1/H) exact in float32.
+
+    Example:
+        >>> fade(1000.0)
+        0.0009995001666250085
+    """
+    return -math.expm1(-1 / horizon)
 
 
 class Recurrence:
@@ -97,8 +108,9 @@ class Recurrence:
             Z[:k] += self._kick(x[n, :k], Y[:k])
             self._check()
 
-    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
+    def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None:
         """From the gradients of the final y and z, (b, m)."""
+        self.fade = 0.0 if horizon is None else fade(horizon)
         self.δy, self.δz = gy.double(), gz.double()
         self.gw, self.gb, self.ga = (torch.zeros_like(self.δy) for _ in range(3))
 
@@ -114,6 +126,8 @@ class Recurrence:
             self.gw[:k] += gx * y_n
             self.gb[:k] += gx
             δy += gx * w - α * a * δz
+            δy -= self.fade * δy
+            δz -= self.fade * δz
             g[n, :k], g[n, k:] = gx, 0
 
     def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:

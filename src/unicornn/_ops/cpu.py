@@ -106,14 +106,15 @@ class Recurrence:
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
         self.out_of_range += self._run("retreat", active, (x, y, z), self._S, self._A, self._P, *self.constants)
 
-    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
+    def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None:
         zero, a = torch.zeros_like(self.w), self.a.to(self.dtype)
         rest = (self.a - a).to(self.dtype)
         self.D = torch.stack([self.w, a, rest, self._blocks(gy), self._blocks(gz), zero, zero, zero], 1)
         self.T = torch.zeros(self.blocks, 3, B, dtype=torch.float64)
         self._D, self._T = self._flat(self.D), self._flat(self.T)
         number = type(self.constants[0])
-        self.split = number(self.alpha), number(self.alpha - float(number(self.alpha)))
+        fade = None if horizon is None else number(adjoint.fade(horizon))  # of None, Numba makes a kernel of its own
+        self.split = number(self.alpha), number(self.alpha - float(number(self.alpha))), fade
 
     def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
         self._run("adjoint", active, (t, y, z, g), self._D, self._T, *self.split)

@@ -123,8 +123,8 @@ def _unkick(t, S, A, alpha, limit, e):
 
 
 @kernel
-def _pull_back(t, y, z, g, D, alpha, rest, e):
-    """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output."""
+def _pull_back(t, y, z, g, D, alpha, rest, fade, e):
+    """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output; the adjoint fades (or None)."""
     one = D.dtype.type(1)
     for i in range(e):
         dy = D[_DY + i] + g[i]
@@ -134,8 +134,11 @@ def _pull_back(t, y, z, g, D, alpha, rest, e):
         D[_GA + i] = fma(-dz, fma(alpha, y[i], t[i]), fma(dy, z[i], D[_GA + i]))
         D[_GW + i] = fma(gx, y[i], D[_GW + i])
         D[_GB + i] += gx
+        dy = fma(-rest, q, fma(-alpha, q, fma(gx, D[i], dy)))
+        if fade is not None:
+            dy, dz = fma(-fade, dy, dy), fma(-fade, dz, dz)
         D[_DZ + i] = dz
-        D[_DY + i] = fma(-rest, q, fma(-alpha, q, fma(gx, D[i], dy)))
+        D[_DY + i] = dy
         g[i] = gx
 
 
@@ -218,7 +221,7 @@ def retreat(x, y, z, S, A, P, unit, alpha, limit, active, k0, k1):
 
 
 @kernel
-def adjoint(t, y, z, g, D, T, alpha, rest, active, k0, k1):
+def adjoint(t, y, z, g, D, T, alpha, rest, fade, active, k0, k1):
     """Appendix B through a chunk: g (K, E) comes as ∂E/∂y and leaves as ∂E/∂x; T gathers the gradients of w, b, a."""
     K, E = t.shape
     for k in range(k0, k1):
@@ -228,7 +231,7 @@ def adjoint(t, y, z, g, D, T, alpha, rest, active, k0, k1):
         for n in range(K - 1, -1, -1):
             e, o = max(min(size, active[n] - lo), 0), n * E + lo
             g_n = view(g, o, size)
-            _pull_back(view(t, o, size), view(y, o, size), view(z, o, size), g_n, d, alpha, rest, e)
+            _pull_back(view(t, o, size), view(y, o, size), view(z, o, size), g_n, d, alpha, rest, fade, e)
             _clear(g_n, e)
         for i in range(T_ROWS * B):
             total[i] += np.float64(d[_GW + i])
@@ -236,11 +239,11 @@ def adjoint(t, y, z, g, D, T, alpha, rest, active, k0, k1):
 
 
 @kernel
-def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, active, k0, k1):
+def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, fade, active, k0, k1):
     """The replay and at once, while all is in the cache, the adjoint."""
     for k in range(k0, k1):
         replay(t, y, z, S, A, unit, alpha, limit, active, k, k + 1)
-        adjoint(t, y, z, g, D, T, single, rest, active, k, k + 1)
+        adjoint(t, y, z, g, D, T, single, rest, fade, active, k, k + 1)
 
 
 @kernel(fastmath={"reassoc", "contract"})

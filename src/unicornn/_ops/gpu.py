@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unicornn._ops.adjoint import fade
 from unicornn._state import RANGE, UNIT
 from unicornn.errors import BadValue
 
@@ -115,21 +116,26 @@ class Recurrence:
 
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: Tensor | None) -> None:
         self.end, self.S = self.S, torch.empty_like(self.S)
-        unused = x, self.bad, self.bad
-        self._launch("retreat", len(x), active, x, y, self.end, self.S, unused, SHOW=True, ADJOINT=False)
+        unused = x, self.bad, self.bad, self.bad
+        self._launch("retreat", len(x), active, x, y, self.end, self.S, unused, SHOW=True, ADJOINT=False, FADE=False)
 
-    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None:
+    def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None:
+        self.fading = horizon is not None
+        share = 0.0 if horizon is None else fade(horizon)
+        self.fade = torch.full((1,), share, dtype=self.dtype, device=self.device)  # Triton's numbers are float32
         self.δ = torch.stack([gy, gz]).to(self.dtype)
         self.T = torch.zeros(3, self.batch, self.m, dtype=torch.float64, device=self.device)
 
     def adjoint(self, x: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Tensor | None) -> None:
         """After a retreat over the same chunk, from whose end it starts."""
-        sums = g, self.δ, self.T
-        self._launch("retreat", len(x), active, x, y, self.end, self.S, sums, SHOW=False, ADJOINT=True)
+        self._pull_back(x, y, g, self.end, active, SHOW=False)
 
     def replay_adjoint(self, x: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Tensor | None) -> None:
-        sums = g, self.δ, self.T
-        self._launch("retreat", len(x), active, x, y, self.S, self.S, sums, SHOW=True, ADJOINT=True)
+        self._pull_back(x, y, g, self.S, active, SHOW=True)
+
+    def _pull_back(self, x: Tensor, y: Tensor, g: Tensor, end: Tensor, active: Tensor | None, SHOW: bool) -> None:
+        options = {"SHOW": SHOW, "ADJOINT": True, "FADE": self.fading}
+        self._launch("retreat", len(x), active, x, y, end, self.S, (g, self.δ, self.T, self.fade), **options)
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         gw, gb, ga = self.T.sum(1)

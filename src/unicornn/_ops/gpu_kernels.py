@@ -238,14 +238,15 @@ def advance(
 
 @triton.jit(do_not_specialize=["K", "E", "m"])
 def retreat(
-    x, y, S, before, w, b, a, κ, ends, bad, g, δ, T, K, E, m,
+    x, y, S, before, w, b, a, κ, ends, bad, g, δ, T, fade, K, E, m,
     B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
-    SHOW: tl.constexpr, ADJOINT: tl.constexpr,
+    SHOW: tl.constexpr, ADJOINT: tl.constexpr, FADE: tl.constexpr,
 ):  # fmt: skip
     """Backwards, eq:inv_ucrn: reads x (K, E), carries the state from S to before (2, E each).
 
     SHOW: writes y (K + 1, E), from the state before the chunk on. ADJOINT, eq:td_grad2 and eq:td_grad3: g (K, E) comes
     as ∂E/∂y and leaves as ∂E/∂x, zero in the padding; carries δ (2, E); T (3, E) gathers the gradients of w, b, a.
+    FADE: δ loses the share at ``fade`` of itself at each step.
     """
     e = tl.program_id(0) * B + tl.arange(0, B)
     ok = e < E
@@ -276,6 +277,7 @@ def retreat(
         a_rest, κ_rest = (a - a_near.to(tl.float64)).to(w.dtype), (κ - κ_near.to(tl.float64)).to(w.dtype)
         δy, δz = tl.load(δ + e, ok, 0.0), tl.load(δ + E + e, ok, 0.0)
         gw, gb, ga = δy * 0, δy * 0, δy * 0
+        lost = tl.load(fade) if FADE else 0.0
     for back in tl.range(K, loop_unroll_factor=1 if DOUBLE else DEPTH):
         run = K - 1 - back < end
         if SHOW:
@@ -299,6 +301,8 @@ def retreat(
             gx = add(0.0, a_near, a_rest, δz1, DOUBLE) * (t * t - 1.0)
             terms = tl.fma(-δz1, tl.fma(α, now, t), δy1 * real(Z, UNIT, DOUBLE))
             down = add(tl.fma(gx, w, δy1), κ_near, κ_rest, -δz1, DOUBLE)
+            if FADE:
+                down, δz1 = tl.fma(-lost, down, down), tl.fma(-lost, δz1, δz1)
             if RAGGED:
                 gx, terms = tl.where(run, gx, 0.0), tl.where(run, terms, 0.0)
                 down, δz1 = tl.where(run, down, δy), tl.where(run, δz1, δz)

@@ -6,7 +6,9 @@ rounding. Shapes: u (N, b, d); y, z (L, b, m); mask (L, b, m) or None; lengths (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +24,24 @@ def drive(l: int, below: Sequence[Tensor], k: Coefficients) -> Tensor:
     return x + 0 * x  # tanh would make a plausible number of an infinite one
 
 
+class _Faded(torch.autograd.Function):
+    """A tensor as it is; its gradient is multiplied by a factor."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(t: Tensor, factor: float) -> Tensor:
+        return t.view_as(t)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        ctx.factor = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        return g * ctx.factor, None
+
+
 def forward(
     u: Tensor,
     y: Tensor,
@@ -29,8 +49,12 @@ def forward(
     k: Coefficients,
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
+    horizon: Sequence[float] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output of the top layer (N, b, m), zero in the padding, and the final y and z (L, b, m)."""
+    """Output of the top layer (N, b, m), zero in the padding, and the final y and z (L, b, m).
+
+    horizon: H of every layer, in steps, or nothing: what comes back from a step fades by e^(-1/H).
+    """
     w, a, alpha = k.w, k.a, k.alpha
     ys, zs, outputs = list(y), list(z), []
     for n, u_n in enumerate(u):
@@ -39,9 +63,11 @@ def forward(
             u_n = torch.where(running, u_n, 0)
         below = [u_n]
         for l in range(len(k.V)):
-            x = drive(l, below, k)
-            z_n = zs[l] - a[l] * (torch.tanh(w[l] * ys[l] + x) + alpha * ys[l])
-            y_n = ys[l] + a[l] * z_n
+            x, y_l, z_l = drive(l, below, k), ys[l], zs[l]
+            if horizon:
+                y_l, z_l = (_Faded.apply(t, math.exp(-1 / horizon[l])) for t in (y_l, z_l))
+            z_n = z_l - a[l] * (torch.tanh(w[l] * y_l + x) + alpha * y_l)
+            y_n = y_l + a[l] * z_n
             if running is not None:
                 y_n, z_n = torch.where(running, y_n, ys[l]), torch.where(running, z_n, zs[l])
             ys[l], zs[l] = y_n, z_n

@@ -52,7 +52,7 @@ class Recurrence(Protocol):
     def recall(self, mark: Tensor) -> None: ...
     def advance(self, x: Tensor, y: Tensor, active: Any) -> None: ...
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: Any) -> None: ...
-    def start_adjoint(self, gy: Tensor, gz: Tensor) -> None: ...
+    def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None: ...
     def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Any) -> None: ...
     def replay_adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Any) -> None: ...
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
@@ -258,11 +258,15 @@ class Stack:
         keep: Tensor | None,
         marks: Tensor | None,
         need_u: bool,
+        horizon: Sequence[float] = (),
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """Gradients of u (empty if not needed), the initial state (2, L, b, m), w, b, a (L, m), V and Lambda."""
+        """Gradients of u (empty if not needed), the initial state (2, L, b, m), w, b, a (L, m), V and Lambda.
+
+        horizon: H of every layer, in steps, or nothing: the adjoint of a layer fades by e^(-1/H) at each step.
+        """
         g_state = self._sorted(g_state, 2)
         for l, layer in enumerate(self.layers):
-            layer.start_adjoint(g_state[0, l], g_state[1, l])
+            layer.start_adjoint(g_state[0, l], g_state[1, l], horizon[l] if horizon else None)
         gu = empty(self.u, self.N if need_u else 0, self.batch, self.d)
         full = g_state.dtype  # in half precision, sums over chunks are not
         gV, gLambda = ([torch.zeros_like(V, dtype=full) for V in matrices] for matrices in (self.V, self.Lambda))

@@ -5,8 +5,8 @@
     inverse   final state → initial state
 
 start (2, L, b, m) is the initial (y, z) and carries its gradient; grid (2, L, b, m) int64 and rest say where exactly on
-the grid it stands. keep: "nothing", "invert" or "store". w, b, a and the states have full precision; u, V, Lambda and
-mask may have half, with a back-end that takes it.
+the grid it stands. keep: "nothing", "invert" or "store". horizon: of every layer, or None. w, b, a and the states have
+full precision; u, V, Lambda and mask may have half, with a back-end that takes it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _library = torch.library.Library("unicornn", "DEF")
 _library.define(
     "forward(Tensor u, Tensor start, Tensor grid, Tensor? rest, Tensor w, Tensor[] V, Tensor b, Tensor a, "
     "Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, bool every, str keep, "
-    "str backend) "
+    "float[]? horizon, str backend) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 _library.define(
     "backward(Tensor? g_output, Tensor g_final, Tensor u, Tensor grid, Tensor kept, Tensor marks, Tensor w, "
     "Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, "
-    "bool every, bool need_u, str backend) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor[], Tensor[])"
+    "bool every, bool need_u, float[]? horizon, str backend) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor[], Tensor[])"
 )
 _library.define(
     "inverse(Tensor u, Tensor grid, Tensor w, Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, "
@@ -88,6 +89,7 @@ def _forward(
     steps: Tensor | None,
     every: bool,
     keep: str,
+    horizon: list[float] | None,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     check_values(len(u), lengths, steps)
@@ -122,7 +124,7 @@ def _room(
 def _fake_forward(
     u: Tensor, start: Tensor, grid: Tensor, rest: Any, w: Tensor, *args: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    steps, every, keep, backend = args[-4:]
+    steps, every, keep, _, backend = args[-5:]
     rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
     output = u.new_empty(rows, u.shape[1], w.shape[1])
     shape, cuts, state = _room(_recurrence(u, backend), u, w, keep)
@@ -148,11 +150,13 @@ def _backward(
     steps: Tensor | None,
     every: bool,
     need_u: bool,
+    horizon: list[float] | None,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
     stack = Stack(_recurrence(u, backend), Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     stored = kept.numel() > 0
-    gradients = stack.backward(g_output, g_final, every, kept if stored else None, marks if stored else None, need_u)
+    keep, cuts = (kept, marks) if stored else (None, None)
+    gradients = stack.backward(g_output, g_final, every, keep, cuts, need_u, horizon or ())
     if not stored and (beyond := stack.out_of_range):
         raise OutOfRange(_beyond(beyond))
     return gradients
@@ -160,7 +164,7 @@ def _backward(
 
 def _fake_backward(g_output: Any, g_final: Tensor, u: Tensor, *args: Any) -> Any:
     w, V, b, a, Lambda = args[3:8]
-    need_u = args[-2]
+    need_u = args[-3]
     gu = u.new_empty(u.shape[0] if need_u else 0, *u.shape[1:])
     like = torch.empty_like
     return gu, like(g_final), like(w), like(b), like(a), [like(v) for v in V], [like(v) for v in Lambda]
@@ -188,10 +192,10 @@ def _inverse(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _, backend = inputs
+    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _, horizon, backend = inputs
     ctx.count = len(V)
     ctx.save_for_backward(u, output[2], output[3], output[4], w, b, a, mask, lengths, steps, *V, *Lambda)
-    ctx.alpha, ctx.every, ctx.backend = alpha, every, backend
+    ctx.alpha, ctx.every, ctx.horizon, ctx.backend = alpha, every, horizon, backend
     ctx.set_materialize_grads(False)
 
 
@@ -202,11 +206,11 @@ def _gradient(ctx: Any, g_output: Any, g_final: Any, *_: Any) -> tuple[Any, ...]
         g_final = torch.zeros_like(grid, dtype=w.dtype)
     gu, g_start, gw, gb, ga, gV, gLambda = torch.ops.unicornn.backward(
         g_output, g_final, u, grid, kept, marks, w, V, b, a, Lambda, ctx.alpha, mask, lengths, steps, ctx.every,
-        ctx.needs_input_grad[0], ctx.backend,
+        ctx.needs_input_grad[0], ctx.horizon, ctx.backend,
     )  # fmt: skip
     return (
         gu if ctx.needs_input_grad[0] else None, g_start, None, None, gw, gV, gb, ga, gLambda,
-        None, None, None, None, None, None, None,
+        None, None, None, None, None, None, None, None,
     )  # fmt: skip
 
 
