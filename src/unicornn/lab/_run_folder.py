@@ -79,12 +79,16 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise NotARun(f"run: expected a folder made by `unicornn train`, but there is no {path}")
     try:
-        text = path.read_text(encoding="utf-8")
-        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+        return parse_json(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise NotARun(f"run: cannot read {path}: {error}") from None
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """Entries by name, whose numbers are finite. Raises ValueError, or RecursionError if it is too deep."""
+    value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     if not isinstance(value, dict):
-        raise NotARun(f"run: expected settings by name in {path}, got {type(value).__name__}")
+        raise ValueError(f"expected entries by name, got {type(value).__name__}")
     return value
 
 

@@ -25,7 +25,7 @@ from unicornn.lab._run_folder import Run, write_json
 from unicornn.lab.diagnose import diagnose
 from unicornn.lab.report import report
 from unicornn.lab.tasks import Sequences
-from unicornn.lab.training._checkpoint import read
+from unicornn.lab.training._checkpoint import read, write
 from unicornn.lab.training._loop import Loop
 from unicornn.models import Network
 
@@ -150,6 +150,32 @@ def test_a_flipped_bit_is_noticed(tmp_path):
         with pytest.raises(BadCheckpoint, match=r"last.ckpt is damaged.*Nothing was changed"):
             train(config(epochs=2), run.path, resume=True)
         assert files(run.path) == before
+
+
+FORGERIES = {
+    "no config": lambda about, tensors: about.pop("config"),
+    "no history": lambda about, tensors: about.update(history=None),
+    "another history": lambda about, tensors: about.update(history=[{"epoch": 1}]),
+    "a number": lambda about, tensors: about.update(step="7"),
+    "sums": lambda about, tensors: about.update(sums=[]),
+    "another tensor": lambda about, tensors: tensors.update(other=torch.zeros(1)),
+    "fewer tensors": lambda about, tensors: tensors.pop("network.readout.bias"),
+    "another shape": lambda about, tensors: tensors.update({"network.readout.bias": torch.zeros(3)}),
+    "other best weights": lambda about, tensors: tensors.update({"best.readout.bias": torch.zeros(3)}),
+    "no moments": lambda about, tensors: tensors.update({"optimizer.x.step": torch.zeros(1)}),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_checkpoint_of_another_form_is_refused(tmp_path, finished, forgery):
+    shutil.copytree(finished, tmp_path / "run")
+    checkpoint = read(tmp_path / "run/last.ckpt")
+    FORGERIES[forgery](*checkpoint)
+    write(tmp_path / "run/last.ckpt", checkpoint)
+    before = files(tmp_path / "run")
+    with pytest.raises(BadCheckpoint, match="checkpoint: "):
+        train(config(epochs=2), tmp_path / "run", resume=True)
+    assert files(tmp_path / "run") == before
 
 
 @pytest.mark.parametrize("changes", [{"seed": 7}, {"hidden_size": 9}, {"lr": 0.5}])

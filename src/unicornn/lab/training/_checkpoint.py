@@ -12,7 +12,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from unicornn.errors import BadCheckpoint
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._run_folder import NUMBER, Kinds, parse_json, typed, written_whole
+
+ABOUT: dict[str, Kinds] = {"config": (dict,), "step": (int,), "seconds": NUMBER, "history": (list,), "sums": (list,)}
 
 
 class Checkpoint(NamedTuple):
@@ -43,6 +45,14 @@ def read(path: Path) -> Checkpoint:
         )
     about, _, tensors = content.partition(b"\n")
     try:
-        return Checkpoint(json.loads(about), safetensors.torch.load(tensors))
-    except (ValueError, SafetensorError) as error:
+        values = typed(path, parse_json(about.decode()), ABOUT, {})
+        if len(values["sums"]) != 4 or not all(map(_is_row, values["history"])):
+            raise ValueError("its history is no table of epochs")
+        return Checkpoint(values, safetensors.torch.load(tensors))
+    except (ValueError, RecursionError, SafetensorError) as error:
         raise BadCheckpoint(f"checkpoint: {path} was not written by `unicornn train`: {error}") from None
+
+
+def _is_row(row: Any) -> bool:
+    numbers = isinstance(row, dict) and all(isinstance(value, NUMBER) for value in row.values())
+    return numbers and {"epoch", "seconds", "lr", "train_loss", "valid_loss", "valid"} <= row.keys()

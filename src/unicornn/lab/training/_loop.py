@@ -188,19 +188,22 @@ class Loop:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on from there."""
         about, found = checkpoint
-        named: dict[str, dict[str, Tensor]] = {"network": {}, "best": {}, "optimizer": {}}
-        for name, t in found.items():
-            which, _, rest = name.partition(".")
-            named[which][rest] = t
-        moments: dict[int, dict[str, Any]] = {}
-        for name, t in named["optimizer"].items():
-            i, _, rest = name.partition(".")
-            moments.setdefault(int(i), {})[rest] = t
         try:
+            named: dict[str, dict[str, Tensor]] = {"network": {}, "best": {}, "optimizer": {}}
+            for name, t in found.items():
+                which, _, rest = name.partition(".")
+                named[which][rest] = t
+            moments: dict[int, dict[str, Any]] = {}
+            for name, t in named["optimizer"].items():
+                i, _, rest = name.partition(".")
+                moments.setdefault(int(i), {})[rest] = t
             self.network.load_state_dict(named["network"])
             self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-        except (RuntimeError, ValueError) as error:
-            raise BadCheckpoint(f"checkpoint: it is another run's, whose network differs: {error}") from None
+            shapes = {name: t.shape for name, t in named["network"].items()}
+            if named["best"] and {name: t.shape for name, t in named["best"].items()} != shapes:
+                raise ValueError("its best weights are those of another network")
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            raise BadCheckpoint(f"checkpoint: it is another run's, or not one of ours: {error!r}") from None
         self.best, self.history = named["best"], about["history"]
         self.step, self.seconds = about["step"], about["seconds"]
         if processes.rank() == 0:
