@@ -1,0 +1,13 @@
+"""Estimators for scikit-learn: time series as arrays, lists of arrays or data frames, without a line of PyTorch."""
+
+try:
+    import sklearn as _sklearn  # noqa: F401
+except ImportError as _error:
+    raise ImportError("unicornn.estimators needs scikit-learn: pip install 'unicornn[fit]'") from _error
+
+from unicornn.estimators._bank import OscillatorBank as OscillatorBank
+from unicornn.estimators._classifier import UnICORNNClassifier as UnICORNNClassifier
+from unicornn.estimators._regressor import UnICORNNRegressor as UnICORNNRegressor
+from unicornn.estimators._saved import load as load
+
+__all__ = ["OscillatorBank", "UnICORNNClassifier", "UnICORNNRegressor", "load"]

@@ -1,0 +1,361 @@
+"""What the classifier and the regressor share: the settings, the data, the two models, and their features."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from unicornn import _checks as checks
+from unicornn.errors import BadValue
+from unicornn.estimators import _network as networks
+from unicornn.estimators._bank import OscillatorBank, features_in
+from unicornn.estimators._progress import progress_bar
+from unicornn.estimators._ridge import Ridge
+from unicornn.estimators._saved import Saved
+from unicornn.estimators._series import Scaling, Series, as_series, channel_names
+
+MODELS = ("bank", "network", "both")
+
+
+class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The base of both estimators."""
+
+    def __init__(
+        self,
+        model: str = "bank",
+        *,
+        hidden_size: int = 64,
+        num_layers: int = 2,
+        dt: float | str = "auto",
+        alpha: float = 1.0,
+        readout: str = "last+energy",
+        horizon: float | None = None,
+        max_epochs: int = 100,
+        batch_size: int = 32,
+        lr: float = 5e-3,
+        validation_fraction: float = 0.15,
+        patience: int = 20,
+        random_state: Any = None,
+        device: str = "cpu",
+        budget: float | None = None,
+        verbose: bool = False,
+        warm_start: bool = False,
+        layout: str = "channels_last",
+        missing: str = "refuse",
+    ) -> None:
+        self.model = model
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.dt = dt
+        self.alpha = alpha
+        self.readout = readout
+        self.horizon = horizon
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.device = device
+        self.budget = budget
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.layout = layout
+        self.missing = missing
+
+    # What a subclass knows about its targets
+
+    def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
+        """The targets of fit, checked, as ``_encode`` gives them; remembers what they are."""
+        raise NotImplementedError
+
+    def _encode(self, y: Any) -> np.ndarray:
+        """Targets as numbers: classes (n,) int64, or standardised (n, k) float64."""
+        raise NotImplementedError
+
+    def _columns(self, target: np.ndarray) -> np.ndarray:
+        """Encoded targets as what ridge regression is to predict, (n, k)."""
+        raise NotImplementedError
+
+    def _outputs(self) -> int:
+        raise NotImplementedError
+
+    def _finish_ridge(self, target: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+        """What is to be learned from the predictions for series left out; and a score of them."""
+        raise NotImplementedError
+
+    def _about_targets(self, target: np.ndarray) -> dict[str, Any]:
+        """What the model card says about them."""
+        raise NotImplementedError
+
+    def _saved_target(self) -> dict[str, Any]:
+        """What a saved model has to know about its targets, as JSON."""
+        raise NotImplementedError
+
+    def _restore_target(self, saved: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _series_weights(self, target: Any, weights: np.ndarray) -> np.ndarray:
+        return weights
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        validation_data: tuple[Any, Any] | None = None,
+        groups: Any = None,
+    ) -> Self:
+        """Learns from series X and their targets y.
+
+        Args:
+            X: an array (n, N) or (n, N, d), a list of arrays (N_i, d), or a DataFrame with an index (series, time).
+            y: (n,); for regression also (n, k).
+            sample_weight: (n,) >= 0. Series of weight zero are left out.
+            validation_data: (X, y) for early stopping and the choice of dt, instead of a share of X.
+            groups: (n,), a patient or a machine each. Series of one group are never on both sides of an inner split.
+        """
+        self._check_settings()
+        series = self._read(X)
+        weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((len(series), 1)), dtype=np.float64))
+        if (weights < 0).any() or not weights.any():
+            raise BadValue("sample_weight: expected numbers >= 0, not all of them 0")
+        if y is None:
+            raise BadValue(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
+        _same_count("y", y, len(series))
+        groups = None if groups is None else _groups(groups, len(series))
+        target = self._learn_targets(y, weights)
+        kept = np.flatnonzero(weights)
+        series, target, groups = [series[i] for i in kept], target[kept], None if groups is None else groups[kept]
+        weights = self._series_weights(target, weights[kept])
+        valid = None if validation_data is None else self._validation(validation_data, series[0].shape[1])
+        self._learn_channels(X, series)
+        self._seed = seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._optimiser: torch.optim.Optimizer | None = None
+        begin = time.monotonic()
+        self._describe(series, target)
+        if self.model != "network":
+            self._fit_bank(series, target, weights, groups, seed)
+        if self.model != "bank":
+            self._fit_network(series, target, weights, groups, valid, seed)
+        self.models_ = ("bank", "network") if self.model == "both" else (self.model,)
+        self.fit_seconds_ = time.monotonic() - begin
+        return self
+
+    def _partial_fit(self, X: Any, target: np.ndarray, sample_weight: Any) -> None:
+        """One pass over X with the network, made at the first call unless it was fitted; it alone predicts then."""
+        self._check_settings()
+        series = self._read(X)
+        weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((len(series), 1)), dtype=np.float64))
+        if getattr(self, "models_", None) != ("network",):
+            self._learn_channels(X, series)
+            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            self._scaling = Scaling.of(series)
+            prepared = [self._scaling(x) for x in series]
+            auto = isinstance(self.dt, str)
+            self.dt_ = networks.time_step_candidates(prepared, self.alpha)[0] if auto else float(self.dt)
+            settings = self._settings(self._seed)
+            self._network = networks.network(self.n_channels_, self._outputs(), self.dt_, settings)
+            self.models_, self.history_, self.n_iter_ = ("network",), [], 0
+            self._describe(series, target)
+        optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
+        self._optimiser = optimiser
+        self._check_channels(series)
+        examples = self._examples([self._scaling(x) for x in series], target, weights)
+        random = np.random.RandomState((self._seed + self.n_iter_) % 2**31)
+        with networks.own_random_numbers(self._seed):
+            value = networks.epoch(self._network, optimiser, examples, self.batch_size, random)
+        self.history_.append({"train_loss": value})
+        self.n_iter_ += 1
+
+    def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, seed: int) -> None:
+        self._bank = OscillatorBank(random_state=seed)
+        F = self._bank.fit_transform(series)
+        self._ridge = Ridge.of(F, self._columns(target), weights, groups, seed)
+        self.about_["scores"] |= self._finish_ridge(target, weights)
+
+    def _fit_network(
+        self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, valid: Any, seed: int
+    ) -> None:
+        again = self.warm_start and getattr(self, "_network", None) is not None
+        if again and self._network.rnn.input_size != series[0].shape[1]:
+            raise BadValue(
+                f"X: expected {self._network.rnn.input_size} channels with warm_start, got {series[0].shape[1]}"
+            )
+        if not again:
+            self._scaling = Scaling.of(series)
+        prepared = [self._scaling(x) for x in series]
+        settings = self._settings(seed)
+        examples = self._examples(prepared, target, weights)
+        held: networks.Examples | None
+        if valid is not None:
+            held = self._examples([self._scaling(x) for x in valid[0]], valid[1], np.ones(len(valid[0])))
+        else:
+            train, test = inner_split(target, groups, self.validation_fraction, seed)
+            examples, held = examples.rows(train), examples.rows(test) if len(test) else None
+
+        def make(dt: float) -> Any:
+            return networks.network(series[0].shape[1], self._outputs(), dt, settings)
+
+        if not again:
+            if not isinstance(self.dt, str):
+                self.dt_ = float(self.dt)
+            elif held is None:
+                self.dt_ = networks.time_step_candidates(examples.series, self.alpha)[0]
+            else:
+                self.dt_ = networks.choose_time_step(make, examples, held, settings)
+            self._network = make(self.dt_)
+        with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as tell:
+            done = networks.train(self._network, examples, held, settings, tell)
+        self.history_, self.n_iter_, self.best_epoch_ = done.history, len(done.history), done.best_epoch
+        self.stopped_by_ = done.stopped
+        best = self.history_[max(done.best_epoch, 1) - 1]
+        self.about_["scores"] |= {f"network_{name}": value for name, value in best.items()}
+
+    def _describe(self, series: Series, target: np.ndarray) -> None:
+        lengths = [len(x) for x in series]
+        self.about_: dict[str, Any] = {
+            "series": len(series),
+            "shortest": min(lengths),
+            "longest": max(lengths),
+            "scores": {},
+        }
+        self.about_ |= self._about_targets(target)
+
+    # Predicting
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The features from which the estimator predicts, (n, k): the bank's, the network's, or both side by side."""
+        series = self._seen(X)
+        parts = []
+        if "bank" in self.models_:
+            parts.append(self._bank.transform(series))
+        if "network" in self.models_:
+            prepared = [self._scaling(x) for x in series]
+            parts.append(networks.outputs(self._network, prepared, self.batch_size, features=True))
+        return np.concatenate(parts, 1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features, as the bank's, and "network0", "network1", …"""
+        check_is_fitted(self)
+        names: list[str] = []
+        if "bank" in self.models_:
+            names += list(self._bank.get_feature_names_out())
+        if "network" in self.models_:
+            names += [f"network{i}" for i in range(self._network.features.size)]
+        return np.asarray(names, dtype=object)
+
+    def _seen(self, X: Any) -> Series:
+        """The series to predict, as those of fit."""
+        check_is_fitted(self)
+        series = self._read(X)
+        self._check_channels(series)
+        names = channel_names(X)
+        if names is not None and self.channel_names_ is not None and names != self.channel_names_:
+            raise BadValue(f"X: expected columns {self.channel_names_} as in fit, got {names}")
+        return series
+
+    def _network_reads(self, series: Series) -> np.ndarray:
+        prepared = [self._scaling(x) for x in series]
+        return networks.outputs(self._network, prepared, self.batch_size).astype(np.float64)
+
+    # Checks
+
+    def _learn_channels(self, X: Any, series: Series) -> None:
+        self.n_features_in_, self.n_channels_ = features_in(X, series), series[0].shape[1]
+        self.channel_names_ = channel_names(X)
+
+    def _read(self, X: Any) -> Series:
+        return as_series(X, self.layout, self.missing)
+
+    def _check_channels(self, series: Series) -> None:
+        if series[0].shape[1] != self.n_channels_:
+            raise BadValue(f"X: expected {self.n_channels_} channels as in fit, got {series[0].shape[1]}")
+
+    def _validation(self, data: Any, d: int) -> tuple[Series, np.ndarray]:
+        if not isinstance(data, (tuple, list)) or len(data) != 2:
+            raise BadValue(f"validation_data: expected a pair (X, y), got {type(data).__name__}")
+        series = self._read(data[0])
+        if series[0].shape[1] != d:
+            raise BadValue(f"validation_data: expected {d} channels as in X, got {series[0].shape[1]}")
+        _same_count("validation_data", data[1], len(series))
+        return series, self._encode(data[1])
+
+    def _check_settings(self) -> None:
+        checks.choice("model", self.model, MODELS)
+        for name in ("hidden_size", "num_layers", "max_epochs", "batch_size", "patience"):
+            checks.whole(name, getattr(self, name), 1)
+        checks.positive("lr", self.lr)
+        if isinstance(self.dt, str):
+            checks.choice("dt", self.dt, ("auto",))
+        else:
+            checks.positive("dt", self.dt)
+        if self.budget is not None:
+            checks.positive("budget", self.budget)
+        share = self.validation_fraction
+        checks.number("validation_fraction", share, "a number from 0 up to 1", 0 <= share < 1)
+
+    def _settings(self, seed: int) -> networks.Settings:
+        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        return networks.Settings(
+            self.hidden_size, self.num_layers, self.alpha, self.readout, self.horizon, self.max_epochs, self.batch_size,
+            self.lr, self.patience, torch.device(device), self.budget, seed,
+        )  # fmt: skip
+
+    @staticmethod
+    def _examples(series: Series, target: np.ndarray, weights: np.ndarray) -> networks.Examples:
+        kind = torch.int64 if target.ndim == 1 else torch.float32
+        equal = torch.as_tensor(weights / weights.mean(), dtype=torch.float32)
+        return networks.Examples(series, torch.as_tensor(target, dtype=kind), equal)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "mask"
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def inner_split(target: np.ndarray, groups: Any, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows to validate on: by groups where given, else with the same share of every class where
+    there are enough of each; no rows to validate on where there are too few."""
+    n = len(target)
+    everything = np.arange(n), np.array([], dtype=np.int64)
+    held = round(fraction * n)
+    if held < 1 or n < 4:
+        return everything
+    splitter: Any
+    if groups is not None:
+        if len(np.unique(groups)) < 2:
+            return everything
+        splitter = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
+        return next(splitter.split(target, groups=groups))
+    counts = np.unique(target, return_counts=True)[1] if target.ndim == 1 else np.array([0])
+    if counts.min() >= 2 and held >= len(counts) and n - held >= len(counts):
+        splitter = StratifiedShuffleSplit(1, test_size=held, random_state=seed)
+        return next(splitter.split(target, target))
+    splitter = ShuffleSplit(1, test_size=held, random_state=seed)
+    return next(splitter.split(target))
+
+
+def _same_count(name: str, y: Any, n: int) -> None:
+    count = len(y) if hasattr(y, "__len__") else None
+    if count is not None and count != n:
+        raise BadValue(f"{name}: expected one target for each of the {n} series, got {count}")
+
+
+def _groups(groups: Any, n: int) -> np.ndarray:
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise BadValue(f"groups: expected one for each of the {n} series, got shape {groups.shape}")
+    return groups

@@ -1,0 +1,172 @@
+"""Ridge regression of several targets on many features, the penalty chosen by leaving series out, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+PENALTIES = np.logspace(-6, 1, 15)  # times the number of features
+TEMPERATURES = np.logspace(-1, 2, 31)
+MOST = 2048  # series from which the penalty is chosen
+FAR = 10.0
+BLOCK = 1024  # features at a time, where double precision would double the memory
+
+
+@dataclass
+class Ridge:
+    """A linear map of standardised features: (F - mean) / deviation · coefficients + intercept.
+
+    Attributes:
+        mean, deviation: (p,), of the features.
+        coefficients: (p, k).
+        intercept: (k,).
+        penalty: λ, the one chosen.
+        left_out: (n, k), what is predicted for each series of those the penalty was chosen by, from the others.
+        rows: (n,), which those are.
+
+    Example:
+        >>> import numpy as np
+        >>> from unicornn.estimators._ridge import Ridge
+        >>> F = np.random.default_rng(0).normal(size=(50, 3))
+        >>> Ridge.of(F, F[:, :1]).coefficients.round(2).ravel().tolist()
+        [1.11, 0.0, 0.0]
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    coefficients: np.ndarray
+    intercept: np.ndarray
+    penalty: float
+    left_out: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        F: np.ndarray,
+        Y: np.ndarray,
+        weights: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+        seed: int = 0,
+    ) -> Ridge:
+        """Fits features F (n, p) to targets Y (n, k).
+
+        Args:
+            weights: (n,) > 0, of the series.
+            groups: (n,); series of one group are left out together, in five folds. Else each by itself.
+            seed: of the folds, and of the series by which the penalty is chosen if there are very many.
+        """
+        s = np.ones(len(F)) if weights is None else weights * len(F) / weights.sum()
+        mean = (s @ F) / len(F)
+        deviation = np.sqrt((s @ F.astype(np.float64) ** 2) / len(F) - mean**2 + 1e-30)
+        constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-6)
+        deviation = np.where(constant, np.inf, deviation)  # a constant feature counts for nothing
+        Z = ((F - mean) / deviation).astype(np.float32)
+        random = np.random.RandomState(seed)
+        rows = np.sort(random.permutation(len(F))[:MOST])
+        penalties = PENALTIES * max(1, int((~constant).sum()))
+        own = None if groups is None else groups[rows]
+        left_out = _left_out(_gram(Z[rows]), Y[rows], s[rows], penalties, own, random)
+        errors = [float((s[rows, None] * (Y[rows] - guess) ** 2).sum()) for guess in left_out]
+        best = int(np.nanargmin(errors)) if np.isfinite(errors).any() else len(penalties) - 1
+        W, intercept = _solve(Z, Y, s, penalties[best])
+        return cls(mean, deviation, W, intercept, float(penalties[best]), left_out[best], rows)
+
+    def predict(self, F: np.ndarray) -> np.ndarray:
+        """(n, k). A feature further than ten deviations from the mean counts as ten: it tells nothing more."""
+        return np.clip((F - self.mean) / self.deviation, -FAR, FAR) @ self.coefficients + self.intercept
+
+
+def _gram(Z: np.ndarray) -> np.ndarray:
+    """Z Zᵀ in double precision."""
+    K = np.zeros((len(Z), len(Z)))
+    for start in range(0, Z.shape[1], BLOCK):
+        block = Z[:, start : start + BLOCK].astype(np.float64)
+        K += block @ block.T
+    return K
+
+
+def _left_out(
+    K: np.ndarray,
+    Y: np.ndarray,
+    s: np.ndarray,
+    penalties: np.ndarray,
+    groups: np.ndarray | None,
+    random: np.random.RandomState,
+) -> list[np.ndarray]:
+    """For each penalty, what is predicted for each series by those which are not of its group."""
+    if groups is None or len(np.unique(groups)) < 2:
+        return _one_by_one(K, Y, s, penalties)
+    names, codes = np.unique(groups, return_inverse=True)
+    folds = random.permutation(len(names))[codes] % min(5, len(names))
+    guesses = [np.zeros(Y.shape) for _ in penalties]
+    for fold in range(folds.max() + 1):
+        train, test = folds != fold, folds == fold
+        r = np.sqrt(s[train])
+        centre = s[train] @ Y[train] / s[train].sum()
+        inner, cross = _centred(K, train, test, s[train])
+        values, U = np.linalg.eigh(r[:, None] * inner * r)
+        T = U.T @ (r[:, None] * (Y[train] - centre))
+        A = (cross * r) @ U
+        for guess, penalty in zip(guesses, penalties, strict=True):
+            guess[test] = A @ (T / (np.maximum(values, 0) + penalty)[:, None]) + centre
+    return guesses
+
+
+def _centred(K: np.ndarray, train: np.ndarray, test: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The Gram matrix of the training series, and that of the others with them, about the former's mean feature."""
+    s = s / s.sum()
+    inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
+    column, total = inner @ s, s @ inner @ s
+    return inner - column[:, None] - column + total, cross - (cross @ s)[:, None] - column + total
+
+
+def _one_by_one(K: np.ndarray, Y: np.ndarray, s: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
+    """In closed form: a residual divided by one minus the share that a series has in its own prediction."""
+    n = len(Y)
+    everything = np.ones(n, bool)
+    K, _ = _centred(K, everything, everything, s)
+    r = np.sqrt(s)
+    values, U = np.linalg.eigh(r[:, None] * K * r)
+    T = U.T @ (r[:, None] * Y)
+    unit = r / np.linalg.norm(r)
+    flat = np.outer(unit, unit @ (r[:, None] * Y))  # the part of the intercept, which is not penalised
+    guesses = []
+    for penalty in penalties:
+        share = np.maximum(values, 0) / (np.maximum(values, 0) + penalty)
+        fitted = U @ (share[:, None] * T) + flat
+        own = (U**2 @ share + unit**2)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            guesses.append(Y - (r[:, None] * Y - fitted) / (1 - own) / r[:, None])
+    return guesses
+
+
+def _solve(Z: np.ndarray, Y: np.ndarray, s: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (p, k) and intercept (k,), by whichever of the two square systems is smaller."""
+    n, p = Z.shape
+    r = np.sqrt(s)
+    centre = s @ Y / s.sum()
+    T = r[:, None] * (Y - centre)
+    if n <= p:
+        K = r[:, None] * _gram(Z) * r
+        K[np.diag_indices(n)] += penalty
+        dual = np.linalg.solve(K, T)
+        return Z.T.astype(np.float64) @ (r[:, None] * dual), centre
+    A = r[:, None] * Z
+    G = A.T @ A
+    G[np.diag_indices(p)] += penalty
+    return np.linalg.solve(G, A.T @ T), centre
+
+
+def temperature(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> float:
+    """By what scores (n, k) are to be multiplied for their softmax to be the likeliest probabilities of the classes."""
+
+    def loss(t: float) -> float:
+        logits = t * scores
+        top = logits.max(1, keepdims=True)
+        own = np.take_along_axis(logits, classes[:, None], 1)
+        return float(weights @ (top + np.log(np.exp(logits - top).sum(1, keepdims=True)) - own)[:, 0])
+
+    losses = [loss(t) for t in TEMPERATURES]
+    return float(TEMPERATURES[int(np.nanargmin(losses))]) if np.isfinite(losses).any() else 1.0

@@ -1,0 +1,117 @@
+"""OscillatorBank."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.estimators.exceptions import BANK
+from unicornn.errors import BadValue
+from unicornn.estimators import OscillatorBank
+
+
+def small(**options):
+    return OscillatorBank(4, random_state=0, **options)
+
+
+@parametrize_with_checks([small()], expected_failed_checks=lambda estimator: BANK)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_series_of_any_length_each_by_itself():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 2)) for n in (5, 8, 40, 41, 100)]
+    bank = small().fit(X)
+    assert bank.windows_ == [8, 16, 32, 64, 100]
+    together = bank.transform(X)
+    alone = np.concatenate([bank.transform([x]) for x in X])
+    assert np.allclose(together, alone, atol=1e-4)
+    assert bank.transform([rng.normal(size=(1000, 2)), rng.normal(size=(1, 2))]).shape == (2, together.shape[1])
+    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 12 * 7
+
+
+def test_the_same_bits_and_no_global_random_numbers():
+    X = np.random.default_rng(0).normal(size=(6, 50))
+    torch.manual_seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    features = [clone(small()).fit_transform(X) for _ in range(2)]
+    assert np.array_equal(*features)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+    assert not np.array_equal(features[0], OscillatorBank(4, random_state=1).fit_transform(X))
+
+
+def test_portions_change_nothing(monkeypatch):
+    from unicornn.estimators import _oscillators
+
+    X = [np.random.default_rng(n).normal(size=n) for n in (30, 200, 77)]
+    bank = small().fit(X)
+    whole = bank.transform(X)
+    monkeypatch.setattr(_oscillators, "MEMORY", 2000)
+    assert np.allclose(whole, bank.transform(X), atol=1e-5)
+
+
+def test_memory_does_not_grow_with_the_windows():
+    rng = np.random.default_rng(0)
+    bank = OscillatorBank(random_state=0).fit([rng.normal(size=(16, 1))])
+    x = rng.normal(size=(400_000, 1))
+    tracemalloc.start()
+    bank.transform([x])
+    _, top = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    states = len(x) / 4 * 3 * 96 * 4  # bytes, of the windows of 8 steps alone
+    assert top < states / 2
+
+
+def test_constant_channels_and_short_series():
+    X = np.ones((5, 20, 2))
+    X[:, :, 1] = np.random.default_rng(0).normal(size=(5, 20))
+    assert np.isfinite(small().fit_transform(X)).all()
+    assert np.isfinite(small().fit_transform(np.arange(3.0)[:, None])).all()  # N = 1
+    assert np.isfinite(small().fit_transform(np.ones((1, 9)))).all()
+
+
+def test_missing_values():
+    X = np.random.default_rng(0).normal(size=(5, 30))
+    X[2, 10:20] = np.nan
+    with pytest.raises(BadValue, match="NaN in series 2 at step 10"):
+        small().fit(X)
+    assert np.isfinite(small(missing="mask").fit_transform(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_oscillators": 0}, "n_oscillators: expected a whole number >= 1, got 0"),
+        ({"quantiles": (0.5, 2)}, "quantiles: expected numbers between 0 and 1"),
+        ({"layout": "time_first"}, "layout: expected one of"),
+        ({"missing": "drop"}, "missing: expected one of"),
+    ],
+)
+def test_bad_settings_are_named(options, message):
+    with pytest.raises(BadValue, match=message):
+        OscillatorBank(**options).fit(np.zeros((3, 10)))
+
+
+def test_other_channels_are_refused():
+    with pytest.raises(BadValue, match="expected 2 channels as in fit, got 3"):
+        small().fit(np.zeros((3, 10, 2))).transform(np.zeros((3, 10, 3)))
+
+
+def test_in_a_pipeline():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 20)
+    X = np.sin(np.where(y, 0.2, 0.3)[:, None] * np.arange(80) + rng.uniform(0, 6, (40, 1)))
+    model = make_pipeline(small().set_output(transform="pandas"), StandardScaler(), RidgeClassifierCV())
+    assert cross_val_score(model, X, y).mean() > 0.9
+    search = GridSearchCV(model, {"oscillatorbank__n_oscillators": [2, 4]}, n_jobs=2, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8

@@ -1,0 +1,237 @@
+"""UnICORNNClassifier and UnICORNNRegressor."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
+from unicornn.errors import BadValue
+from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators._base import inner_split
+from unicornn.estimators._network import time_step_candidates
+
+SMALL = {"hidden_size": 8, "num_layers": 1, "random_state": 0}
+MODELS = ("bank", "network", "both")
+
+
+def tones(n=40, seed=0, d=1):
+    """Series of unequal length, their class and their frequency."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 2)
+    f = np.where(y, 0.3, 0.2)
+    X = [np.sin(f[i] * np.arange(rng.integers(50, 70))[:, None] + rng.uniform(0, 6, d)) for i in range(n)]
+    return X, np.array(["low", "high"])[y], f
+
+
+TRAINED = {"dt": 0.5, "max_epochs": 60, "patience": 60, "lr": 0.02}
+BANKS = [UnICORNNClassifier(random_state=0), UnICORNNRegressor(random_state=0)]
+NETWORKS = [kind("network", **TRAINED, **SMALL) for kind in (UnICORNNClassifier, UnICORNNRegressor)]
+
+
+def _exceptions(estimator):
+    own = CLASSIFIER if isinstance(estimator, UnICORNNClassifier) else REGRESSOR
+    return own | (NETWORK if estimator.model == "network" else {})
+
+
+@parametrize_with_checks(BANKS, expected_failed_checks=_exceptions)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(NETWORKS, expected_failed_checks=_exceptions, xfail_strict=False)  # last bits may agree
+def test_scikit_learn_with_networks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_classes_of_series_of_unequal_length(model):
+    X, y, _ = tones()
+    estimator = UnICORNNClassifier(model, dt=0.5, max_epochs=3, **SMALL).fit(X, y)
+    if model == "bank":
+        assert estimator.score(*tones(seed=1)[:2]) > 0.95
+    probabilities = estimator.predict_proba(X[:5])
+    assert np.allclose(probabilities.sum(1), 1)
+    assert (estimator.classes_[probabilities.argmax(1)] == estimator.predict(X[:5])).all()
+    assert estimator.decision_function(X[:5]).shape == (5,)
+    assert estimator.transform(X[:5]).shape == (5, len(estimator.get_feature_names_out()))
+    longer = np.random.default_rng(0).normal(size=(2, 300))
+    assert len(estimator.predict(longer)) == 2  # of a length never seen
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_several_numbers(model):
+    X, _, f = tones(d=2)
+    Y = np.stack([f, -f, np.ones_like(f)], 1)
+    estimator = UnICORNNRegressor(model, dt=0.5, max_epochs=3, **SMALL).fit(X, Y)
+    assert estimator.predict(X).shape == Y.shape
+    assert np.allclose(UnICORNNRegressor(model, dt=0.5, max_epochs=1, **SMALL).fit(X, f).predict(X).shape, (40,))
+    if model == "bank":
+        assert estimator.score(X, Y) > 0.9
+
+
+def test_the_network_learns_and_the_best_weights_are_restored():
+    X, y, _ = tones(60)
+    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=12, lr=0.02, **SMALL).fit(X, y)
+    losses = [numbers["valid_loss"] for numbers in estimator.history_]
+    assert estimator.best_epoch_ == 1 + int(np.argmin(losses))
+    assert losses[estimator.best_epoch_ - 1] < losses[0]
+    assert estimator.n_iter_ == len(losses) == 12
+
+
+def test_patience_ends_a_training():
+    X, y, _ = tones(20)
+    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=50, lr=10.0, patience=1, **SMALL).fit(X, y)
+    assert estimator.stopped_by_ == "patience"
+    assert estimator.n_iter_ < 50
+
+
+def test_a_budget_ends_a_training():
+    X, y, _ = tones(20)
+    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=1000, budget=1e-6, **SMALL).fit(X, y)
+    assert (estimator.stopped_by_, estimator.n_iter_) == ("budget", 1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_bits_and_torch_is_left_alone(model):
+    X, y, _ = tones(20)
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    estimators = [UnICORNNClassifier(model, max_epochs=10, **SMALL).fit(X, y) for _ in range(2)]
+    assert np.array_equal(*(estimator.decision_function(X) for estimator in estimators))
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(pickle.loads(pickle.dumps(estimators[0])).predict(X), estimators[0].predict(X))
+
+
+def test_time_steps_from_the_data():
+    slow = [np.sin(0.01 * np.arange(2000))[:, None]]
+    fast = [np.sin(1.0 * np.arange(2000))[:, None]]
+    assert min(time_step_candidates(slow, 1.0)) < 0.02 < max(time_step_candidates(fast, 1.0))
+    assert all(0 < dt < 1.2 for x in (slow, fast, [np.zeros((1, 1))]) for dt in time_step_candidates(x, 1.0))
+    X, y, _ = tones(20)
+    estimator = UnICORNNClassifier("network", max_epochs=15, **SMALL).fit(X, y)
+    scaled = [estimator._scaling(x) for x in X]
+    assert estimator.dt_ in time_step_candidates(scaled, 1.0) or estimator.dt_ > 0
+
+
+def test_groups_are_never_on_both_sides():
+    groups = np.repeat(np.arange(10), 5)
+    train, test = inner_split(np.zeros(50, np.int64), groups, 0.2, 0)
+    assert len(test)
+    assert not set(groups[train]) & set(groups[test])
+    train, test = inner_split(np.array([0] * 30 + [1] * 10), None, 0.2, 0)
+    assert (len(train), len(test)) == (32, 8)
+    X, y, _ = tones(20)
+    with pytest.raises(BadValue, match="groups: expected one for each of the 20 series"):
+        UnICORNNClassifier(**SMALL).fit(X, y, groups=[1, 2])
+    assert UnICORNNClassifier(**SMALL).fit(X, y, groups=np.arange(20) % 7).score(X, y) > 0.9
+
+
+def test_partial_fit_and_warm_start():
+    X, y, f = tones(20)
+    estimator = UnICORNNClassifier(dt=0.5, **SMALL)
+    for _ in range(3):
+        estimator.partial_fit(X[:10], y[:10], classes=["high", "low"])
+    assert (estimator.n_iter_, estimator.models_) == (3, ("network",))
+    assert UnICORNNRegressor(dt=0.5, **SMALL).partial_fit(X, f).predict(X).shape == (20,)
+    warm = UnICORNNClassifier("network", dt=0.5, max_epochs=2, warm_start=True, **SMALL).fit(X, y)
+    before = warm.history_[-1]["train_loss"]
+    assert warm.fit(X, y).history_[0]["train_loss"] < before + 0.1
+    with pytest.raises(BadValue, match="classes of the last fit"):
+        warm.fit(X, np.where(y == "low", "a", "b"))
+
+
+def test_validation_data_and_weights():
+    X, y, _ = tones(20)
+    Xv, yv, _ = tones(6, seed=1)
+    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=2, **SMALL).fit(X, y, validation_data=(Xv, yv))
+    assert "valid_loss" in estimator.history_[0]
+    with pytest.raises(BadValue, match="validation_data: expected a pair"):
+        UnICORNNClassifier(**SMALL).fit(X, y, validation_data=Xv)
+    with pytest.raises(BadValue, match="y: expected classes among"):
+        UnICORNNClassifier(**SMALL).fit(X, y, validation_data=(Xv, ["c"] * 6))
+    weights = np.where(y == "low", 1.0, 1e-6)
+    assert (UnICORNNClassifier(**SMALL).fit(X, y, sample_weight=weights).predict(X) == "low").mean() > 0.9
+    assert UnICORNNClassifier(class_weight="balanced", **SMALL).fit(X[:15], y[:15]).score(X[:15], y[:15]) > 0.9
+
+
+def test_odd_data():
+    X, y, f = tones(12)
+    X = [np.concatenate([x, np.ones_like(x)], 1) for x in X]  # a constant channel
+    assert UnICORNNClassifier(**SMALL).fit(X, y).score(X, y) > 0.9
+    y = y.copy()
+    y[0] = "one"  # a class with one member
+    for model in ("bank", "network"):
+        assert "one" in UnICORNNClassifier(model, dt=0.5, max_epochs=1, **SMALL).fit(X, y).classes_
+    with pytest.raises(BadValue, match="at least two classes, got 1 class"):
+        UnICORNNClassifier(**SMALL).fit(X, ["a"] * 12)
+    assert np.allclose(UnICORNNRegressor(**SMALL).fit(X[:1], [3.0]).predict(X), 3)  # one series
+    short = np.arange(12.0)[:, None]  # N = 1
+    assert UnICORNNRegressor(**SMALL).fit(short, short[:, 0]).score(short, short[:, 0]) > 0.9
+    for bad in (np.where(f > 0.25, np.nan, f), np.where(f > 0.25, np.inf, f)):
+        with pytest.raises(ValueError, match="Input y contains"):
+            UnICORNNRegressor(**SMALL).fit(X, bad)
+    with pytest.raises(BadValue, match="y: expected one target for each of the 12 series, got 3"):
+        UnICORNNClassifier(**SMALL).fit(X, y[:3])
+
+
+@pytest.mark.parametrize("model", ["bank", "network"])
+def test_missing_values_are_learned_from(model):
+    X, y, _ = tones(16)
+    X[3][4:9] = np.nan
+    with pytest.raises(BadValue, match="NaN in series 3 at step 4"):
+        UnICORNNClassifier(model, **SMALL).fit(X, y)
+    estimator = UnICORNNClassifier(model, dt=0.5, max_epochs=1, missing="mask", **SMALL).fit(X, y)
+    assert np.isfinite(estimator.predict_proba(X)).all()
+
+
+def test_frames_and_layouts_are_the_same_data():
+    X, y, _ = tones(10, d=2)
+    X = [x[:50] for x in X]
+    index = pd.MultiIndex.from_product([range(10), range(50)], names=["series", "time"])
+    frame = pd.DataFrame(np.concatenate(X), index=index, columns=["a", "b"])
+    last = UnICORNNClassifier(**SMALL).fit(X, y).decision_function(X)
+    assert np.array_equal(last, UnICORNNClassifier(**SMALL).fit(frame, y).decision_function(frame))
+    first = np.stack(X).transpose(0, 2, 1)
+    estimator = UnICORNNClassifier(layout="channels_first", **SMALL).fit(first, y)
+    assert np.array_equal(last, estimator.decision_function(first))
+
+
+def test_scikit_learns_tools():
+    X, y, _ = tones(24)
+    X = np.stack([x[:50, 0] for x in X])
+    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=2, **SMALL)
+    assert len(cross_val_score(make_pipeline(clone(estimator)), X, y, cv=2)) == 2
+    search = GridSearchCV(estimator, {"model": ["bank", "network"]}, n_jobs=2, cv=2).fit(X, y)
+    assert search.best_params_["model"] == "bank"
+    frame = UnICORNNClassifier(**SMALL).set_output(transform="pandas").fit(X, y).transform(X)
+    assert frame.shape[0] == 24
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "tree"}, "model: expected one of 'bank'"),
+        ({"dt": "small"}, "dt: expected one of 'auto'"),
+        ({"validation_fraction": 1.5}, "validation_fraction: expected a number from 0 up to 1"),
+        ({"budget": 0}, "budget: expected a finite number > 0"),
+        ({"max_epochs": 0}, "max_epochs: expected a whole number >= 1"),
+    ],
+)
+def test_bad_settings_are_named(options, message):
+    with pytest.raises(BadValue, match=message):
+        UnICORNNClassifier(**options).fit(np.zeros((4, 5)), [0, 1, 0, 1])
+
+
+def test_progress_is_shown(capsys):
+    X, y, _ = tones(8)
+    UnICORNNClassifier("network", dt=0.5, max_epochs=2, verbose=True, **SMALL).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "2/2" in shown
+    assert "valid_loss" in shown or "train_loss" in shown
