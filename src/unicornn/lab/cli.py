@@ -15,6 +15,7 @@ from rich.table import Table
 
 import unicornn
 from unicornn.errors import BadValue, UnicornnError
+from unicornn.lab import _file_commands as files
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -306,6 +307,9 @@ def run_bench(
         models, lengths=lengths, batch_size=batch_size, d=input_size, hidden_size=hidden_size, seconds=seconds,
         out=out, console=console,
     )  # fmt: skip
+
+
+app.add_typer(files.commands)
 
 
 def _seconds(text: str) -> float:

@@ -1,0 +1,112 @@
+"""The commands for one's own files: ``unicornn fit | predict | features``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+console = Console()
+commands = typer.Typer()
+
+SeriesFile = Annotated[
+    Path, typer.Argument(help=".csv, .parquet, .ts, .tsv or .npz, or a folder of .wav files.", metavar="FILE")
+]
+ModelFolder = Annotated[Path, typer.Argument(help="A folder, as `unicornn fit` makes.", metavar="MODEL")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Column that names the series, of a table in long form.")]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="Column of times, of a table in long form.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what was understood.")]
+
+
+@commands.command("fit")
+def fit_series(
+    file: SeriesFile,
+    target: Annotated[
+        str | None, typer.Option(help="Column or array to be predicted; .ts and .tsv bring theirs.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of the model.")] = Path("model"),
+    model: Annotated[str, typer.Option(help="bank, network or both.")] = "bank",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    budget: Annotated[float | None, typer.Option(help="Seconds at most, for a network.")] = None,
+    id_: IdColumn = None,
+    time: TimeColumn = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Fits a classifier or a regressor to a file of time series, and saves it."""
+    from unicornn.lab.fit import fit_file
+
+    data = _understood(file, target, id_, time)
+    if dry_run:
+        return
+    estimator = fit_file(data, out, model=model, random_state=seed, budget=budget, verbose=console.is_terminal)
+    scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
+    console.print(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}", highlight=False, soft_wrap=True)
+
+
+@commands.command("predict")
+def predict_series(
+    model: ModelFolder,
+    file: SeriesFile,
+    out: Annotated[Path | None, typer.Option(help="A .csv for the predictions; else they are printed.")] = None,
+    id_: IdColumn = None,
+    time: TimeColumn = None,
+    dry_run: DryRun = False,
+    target: Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")] = None,
+) -> None:
+    """Predicts the targets of the series in a file: one row for each, with the probabilities of the classes."""
+    from unicornn.lab.fit import predict_file
+
+    _write(predict_file, model, file, out, id_, time, dry_run, target)
+
+
+@commands.command("features")
+def write_features(
+    model: ModelFolder,
+    file: SeriesFile,
+    out: Annotated[Path | None, typer.Option(help="A .csv for the features; else they are printed.")] = None,
+    id_: IdColumn = None,
+    time: TimeColumn = None,
+    dry_run: DryRun = False,
+    target: Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")] = None,
+) -> None:
+    """The features by which a model predicts: one row for each series in a file."""
+    from unicornn.lab.fit import features_file
+
+    _write(features_file, model, file, out, id_, time, dry_run, target)
+
+
+def _understood(file: Path, target: str | None, id_: str | None, time: str | None, quiet: bool = False) -> Any:
+    from unicornn.lab.fit import read
+
+    data = read(file, target, id_, time)
+    if not quiet:
+        table = Table("file", escape(str(file)))
+        for name, value in data.described():
+            table.add_row(name, escape(value))
+        console.print(table)
+    return data
+
+
+def _write(
+    make: Any,
+    model: Path,
+    file: Path,
+    out: Path | None,
+    id_: str | None,
+    time: str | None,
+    dry_run: bool,
+    target: str | None,
+) -> None:
+    data = _understood(file, target, id_, time, quiet=not dry_run)
+    if dry_run:
+        return
+    table = make(model, data)
+    if out is None:
+        typer.echo(table.to_csv(index=False), nl=False)
+        return
+    table.to_csv(out, index=False)
+    console.print(f"wrote {escape(str(out))}: {len(table):,} rows", highlight=False, soft_wrap=True)

@@ -1,0 +1,165 @@
+"""Files of time series by the ends of their names: .csv, .parquet, .ts, .tsv, .npz, and folders of .wav."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from unicornn.errors import BadValue, CorruptData, MissingData
+from unicornn.lab.data._archives import opened
+from unicornn.lab.fit._data import Data
+from unicornn.lab.fit._tables import read_table
+
+TABLES = (".csv", ".csv.gz", ".parquet")
+
+
+def read(path: Path, target: str | None = None, id_column: str | None = None, time_column: str | None = None) -> Data:
+    """The series in a file, and their targets where ``target`` names a column or an array, or the format has them.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from unicornn.lab.fit import read
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "walks.csv"
+        ...     _ = path.write_text("series,time,x,who\\na,0,1.5,Ann\\na,1,2.5,Ann\\nb,0,3.5,Bob\\n")
+        ...     data = read(path, "who")
+        >>> data.ids, data.channels, data.target.tolist(), data.series[0].ravel().tolist()
+        (['a', 'b'], ['x'], ['Ann', 'Bob'], [1.5, 2.5])
+    """
+    if not path.exists():
+        raise MissingData(f"{path}: expected a file of time series, or a folder of .wav files, found nothing there")
+    name = path.name.lower()
+    if path.is_dir():
+        from unicornn.lab.fit._wav import read_folder
+
+        return read_folder(path, target)
+    if name.endswith(TABLES):
+        return read_table(path, target, id_column, time_column)
+    readers: dict[str, Callable[[Path, str | None], Data]] = {".ts": _ts, ".tsv": _tsv, ".npz": _npz}
+    if path.suffix.lower() not in readers:
+        known = ", ".join([*TABLES, *readers])
+        raise BadValue(f"FILE: expected a name that ends in {known}, or a folder of .wav files, got {path.name}")
+    if id_column or time_column:
+        raise BadValue(f"--id, --time: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
+    return readers[path.suffix.lower()](path, target)
+
+
+def _values(path: Path, line: int, cells: list[str]) -> np.ndarray:
+    numbers = np.empty(len(cells))
+    for i, cell in enumerate(cells):
+        cell = cell.strip()
+        try:
+            numbers[i] = np.nan if cell in ("?", "") else float(cell)
+        except ValueError:
+            raise CorruptData(f"{path}, line {line}: expected a number as value {i + 1}, got {cell!r}") from None
+    return numbers
+
+
+def _labels(labels: list[str]) -> np.ndarray:
+    """As numbers where all are."""
+    try:
+        numbers = np.array([float(label) for label in labels])
+    except ValueError:
+        return np.array(labels)
+    return numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
+
+
+def _ts(path: Path, target: str | None) -> Data:
+    """The UEA and TSR archives' format: channels separated by colons, values by commas, the class or number last."""
+    series, labels, ids = [], [], []
+    data = labelled = False
+    d = 0
+    with opened(path) as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.decode("latin-1").strip()
+            if not line or line.startswith("#"):
+                continue
+            if not data:
+                word, _, value = line.partition(" ")
+                if word.lower() in ("@classlabel", "@targetlabel"):
+                    labelled = value.strip().lower().startswith("true")
+                if word.lower() == "@timestamps" and value.strip().lower() == "true":
+                    raise CorruptData(f"{path}, line {number}: expected series without time stamps, got some with them")
+                if not line.startswith("@"):
+                    raise CorruptData(
+                        f"{path}, line {number}: expected a header line that begins with @, got {line[:40]!r}"
+                    )
+                data = word.lower() == "@data"
+                continue
+            parts = line.split(":")
+            if labelled:
+                labels.append(parts.pop().strip())
+            channels = [_values(path, number, part.split(",")) for part in parts]
+            d = d or len(channels)
+            if len(channels) != d or len({len(c) for c in channels}) > 1 or not d:
+                got = f"{len(channels)} of {', '.join(str(len(c)) for c in channels)} values"
+                raise CorruptData(f"{path}, line {number}: expected {d} channels of one length, got {got}")
+            series.append(np.stack(channels, 1))
+            ids.append(f"line {number}")
+    if not series:
+        raise CorruptData(f"{path}: expected a line @data and series after it, got none")
+    if target is not None and not labelled:
+        raise BadValue(
+            f"--target: expected a .ts file with @classLabel true or @targetlabel true, got {path.name} without"
+        )
+    return Data("ts", series, ids, [f"channel{i}" for i in range(d)], _labels(labels) if labelled else None)
+
+
+def _tsv(path: Path, target: str | None) -> Data:
+    """The UCR archive's format: one series a line, its class first; missing values at the end fill up a shorter one."""
+    series, labels, ids = [], [], []
+    with opened(path) as file:
+        for number, raw in enumerate(file, 1):
+            cells = raw.decode("latin-1").strip("\r\n").split("\t")
+            if cells == [""]:
+                continue
+            if len(cells) < 2:
+                raise CorruptData(
+                    f"{path}, line {number}: expected a class and values separated by tabs, got {cells[0][:40]!r}"
+                )
+            x = _values(path, number, [cell if cell.lower() != "nan" else "?" for cell in cells[1:]])
+            seen = np.flatnonzero(~np.isnan(x))
+            if not len(seen):
+                raise CorruptData(f"{path}, line {number}: expected values, got none")
+            series.append(x[: seen[-1] + 1, None])
+            labels.append(cells[0].strip())
+            ids.append(f"line {number}")
+    if not series:
+        raise CorruptData(f"{path}: expected one series a line, got none")
+    return Data("tsv of the UCR archive: class first", series, ids, ["value"], _labels(labels))
+
+
+def _npz(path: Path, target: str | None) -> Data:
+    """Arrays X (n, N) or (n, N, d), or values (steps of all, d) with lengths (n,); and the targets by their name."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise CorruptData(f"{path}: expected an .npz of numbers: {error}") from error
+    if "X" in arrays and arrays["X"].ndim in (2, 3):
+        X = arrays["X"]
+        series = list(X[:, :, None] if X.ndim == 2 else X)
+        form = f"npz: X of shape {X.shape}"
+    elif {"values", "lengths"} <= arrays.keys():
+        values, lengths = arrays["values"], arrays["lengths"]
+        if lengths.sum() != len(values) or lengths.min() < 1:
+            raise CorruptData(f"{path}: expected lengths that add up to {len(values)} values, got {lengths.sum()}")
+        values = values[:, None] if values.ndim == 1 else values
+        series = np.split(values, np.cumsum(lengths)[:-1])
+        form = "npz: values and lengths"
+    else:
+        raise CorruptData(f"{path}: expected X (n, N) or (n, N, d), or values and lengths, got {', '.join(arrays)}")
+    found = None
+    if target is not None:
+        if target not in arrays or arrays[target].shape != (len(series),):
+            raise BadValue(
+                f"--target: expected an array ({len(series)},) in {path.name}, got {target!r} of {', '.join(arrays)}"
+            )
+        found = arrays[target]
+    return Data(
+        form, series, [str(i) for i in range(len(series))], [f"channel{i}" for i in range(series[0].shape[1])], found
+    )

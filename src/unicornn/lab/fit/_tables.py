@@ -1,0 +1,174 @@
+"""CSV and Parquet: series in long form (one row per step) or in wide form (one row per series)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from unicornn.errors import BadValue, CorruptData
+from unicornn.lab.fit._data import Data
+
+IDS = ("series", "series_id", "id", "case", "case_id")
+TIMES = ("time", "timestamp", "t", "step")
+ROWS = 100_000  # read at a time
+
+
+def read_table(path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None) -> Data:
+    """A table, in long form if it has a column of names of series (``id_column``, else one of IDS), else in wide."""
+    chunks = _chunks(path)
+    first = next(chunks, None)
+    if first is None or not len(first):
+        raise CorruptData(f"{path}: expected a header and at least one row, got none")
+    columns = [str(c) for c in first.columns]
+    for name, column in (("--target", target), ("--id", id_column), ("--time", time_column)):
+        if column is not None and column not in columns:
+            raise BadValue(
+                f"{name}: expected a column of {path.name}, got {column!r}; there are {', '.join(columns[:20])}"
+            )
+    own = id_column or next((c for c in columns if c.lower() in IDS), None)
+    time = time_column or next((c for c in columns if c.lower() in TIMES), None)
+    if own is None:
+        return _wide(path, first, chunks, target, time_column)
+    return _long(path, first, chunks, target, own, time)
+
+
+def _chunks(path: Path) -> Iterator[pd.DataFrame]:
+    """The table a part at a time, so that text is never held as a whole."""
+    if path.suffix.lower() == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            file = pq.ParquetFile(path)
+            for batch in file.iter_batches(ROWS):
+                yield batch.to_pandas()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise CorruptData(f"{path}: expected a Parquet file: {error}") from error
+        return
+    try:
+        separator = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+        with pd.read_csv(path, sep=separator, chunksize=ROWS, skipinitialspace=True, low_memory=False) as chunks:
+            yield from chunks
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise CorruptData(
+            f"{path}: expected a table: {str(error).removeprefix('Error tokenizing data. C error: ')}"
+        ) from error
+
+
+def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    """Columns as float64, empty cells as NaN; a cell that is no number is named with its line."""
+    table = chunk[columns]
+    found = table.apply(pd.to_numeric, errors="coerce")
+    bad = found.isna().to_numpy() & table.notna().to_numpy()
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise CorruptData(
+            f"{path}, line {_line(chunk, row)}: expected a number in column {columns[column]!r}, got "
+            f"{table.iloc[row, column]!r}"
+        )
+    return found.to_numpy(dtype=np.float64)
+
+
+def _line(chunk: pd.DataFrame, row: int) -> int:
+    return int(chunk.index[row]) + 2  # lines count from one, and the first is the header
+
+
+def _wide(path: Path, first: pd.DataFrame, rest: Iterator[pd.DataFrame], target: str | None, time: Any) -> Data:
+    if time is not None:
+        raise BadValue(
+            f"--time: expected a table in long form, with a column of series (--id), got {path.name} in wide form"
+        )
+    steps = [c for c in map(str, first.columns) if c != target]
+    if not steps:
+        raise CorruptData(f"{path}: expected columns of values, got {target!r} alone")
+    series, targets, ids = [], [], []
+    for chunk in _all(first, rest):
+        values = _numbers(path, chunk, steps)
+        for row, x in enumerate(values):
+            seen = np.flatnonzero(~np.isnan(x))
+            if not len(seen):
+                raise CorruptData(f"{path}, line {_line(chunk, row)}: expected values, got an empty row")
+            series.append(x[: seen[-1] + 1, None])  # a shorter series ends with empty cells
+            ids.append(f"line {_line(chunk, row)}")
+        if target is not None:
+            targets.append(_whole_column(path, chunk, target))
+    found = None if target is None else np.concatenate(targets)
+    return Data("wide: one row per series, one column per step", series, ids, ["value"], found)
+
+
+def _whole_column(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
+    missing = chunk[column].isna().to_numpy()
+    if missing.any():
+        raise CorruptData(f"{path}, line {_line(chunk, int(missing.argmax()))}: expected a value in column {column!r}")
+    values = chunk[column].to_numpy()
+    return values.astype(str) if values.dtype.kind not in "fiub" else values
+
+
+def _all(first: pd.DataFrame, rest: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    yield first
+    yield from rest
+
+
+def _long(
+    path: Path, first: pd.DataFrame, rest: Iterator[pd.DataFrame], target: str | None, own: str, time: str | None
+) -> Data:
+    channels = [c for c in map(str, first.columns) if c not in (own, time, target)]
+    if not channels:
+        raise CorruptData(f"{path}: expected columns of values beside {own!r}, got none")
+    parts: dict[Any, list[np.ndarray]] = {}
+    times: dict[Any, list[np.ndarray]] = {}
+    targets: dict[Any, Any] = {}
+    for chunk in _all(first, rest):
+        values, names = _numbers(path, chunk, channels), _whole_column(path, chunk, own)
+        labels = None if target is None else _whole_column(path, chunk, target)
+        clock = None if time is None else _times(path, chunk, time)
+        for name in pd.unique(names):
+            rows = np.flatnonzero(names == name)
+            parts.setdefault(name, []).append(values[rows].astype(np.float32))
+            if labels is not None:
+                different = np.flatnonzero(labels[rows] != targets.setdefault(name, labels[rows[0]]))
+                if len(different):
+                    row = rows[different[0]]
+                    raise CorruptData(
+                        f"{path}, line {_line(chunk, row)}: expected one target for series {name}, got {targets[name]} "
+                        f"and {labels[row]}"
+                    )
+            if clock is not None:
+                _check_times(path, chunk, name, rows, clock, times.setdefault(name, []))
+    found = None if target is None else np.array([targets[name] for name in parts])
+    form = f"long: one row per step, series by {own!r}" + (f", times by {time!r}" if time else "")
+    series = [np.concatenate(own_parts) for own_parts in parts.values()]
+    clocks = [np.concatenate(own_times) for own_times in times.values()]
+    return Data(form, series, [str(name) for name in parts], channels, found, clocks)
+
+
+def _times(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
+    """Times as numbers; of dates, in seconds."""
+    values = chunk[column]
+    if values.dtype.kind not in "fiu":
+        dates = pd.to_datetime(values, errors="coerce", format="ISO8601" if values.dtype.kind in "OTU" else None)
+        bad = dates.isna().to_numpy()
+        if bad.any():
+            row = int(bad.argmax())
+            raise CorruptData(
+                f"{path}, line {_line(chunk, row)}: expected a time in column {column!r}, got {values.iloc[row]!r}"
+            )
+        return dates.astype("datetime64[ns]").to_numpy().astype(np.int64) / 1e9
+    return values.to_numpy(dtype=np.float64)
+
+
+def _check_times(
+    path: Path, chunk: pd.DataFrame, name: Any, rows: np.ndarray, clock: np.ndarray, seen: list[Any]
+) -> None:
+    own = clock[rows]
+    before = np.concatenate([[seen[-1][-1]] if seen else [-np.inf], own[:-1]])
+    bad = np.flatnonzero(~(own > before))
+    if len(bad):
+        row = rows[bad[0]]
+        what = "the same time twice" if own[bad[0]] == before[bad[0]] else "a time before that of the row above it"
+        raise CorruptData(f"{path}, line {_line(chunk, row)}: expected ascending times in series {name}, got {what}")
+    seen.append(own)

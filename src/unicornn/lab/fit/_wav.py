@@ -1,0 +1,64 @@
+"""Folders of .wav files with a table of labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from unicornn.errors import BadValue, CorruptData
+from unicornn.lab.fit._data import Data
+
+NAMES = ("file", "filename", "name", "path", "wav")
+
+
+def read_folder(folder: Path, target: str | None) -> Data:
+    """Recordings in the order of their names; a target is a column of the .csv beside them, which has their names."""
+    import soundfile
+
+    files = {path.name: path for path in sorted(folder.glob("*.wav"))}
+    if not files:
+        raise CorruptData(f"{folder}: expected .wav files in the folder, got none")
+    labels = None if target is None else _labels(folder, target, files)
+    series, rates = [], set()
+    for path in files.values():
+        try:
+            sound, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        except (soundfile.LibsndfileError, RuntimeError) as error:
+            raise CorruptData(f"{path}: expected a sound file: {error}") from error
+        if not len(sound):
+            raise CorruptData(f"{path}: expected samples, got none")
+        series.append(sound)
+        rates.add(rate)
+    if len({x.shape[1] for x in series}) > 1:
+        odd = next(name for name, x in zip(files, series, strict=True) if x.shape[1] != series[0].shape[1])
+        raise CorruptData(f"{folder / odd}: expected {series[0].shape[1]} channels as in {next(iter(files))}")
+    if len(rates) > 1:
+        raise CorruptData(f"{folder}: expected one sampling rate, got {', '.join(map(str, sorted(rates)))} Hz")
+    channels = [f"channel{i}" for i in range(series[0].shape[1])]
+    return Data(f"folder of .wav files at {rates.pop()} Hz", series, list(files), channels, labels)
+
+
+def _labels(folder: Path, target: str, files: dict[str, Path]) -> np.ndarray:
+    tables = sorted(folder.glob("*.csv"))
+    if len(tables) != 1:
+        raise BadValue(f"{folder}: expected one .csv with the labels of the files, got {len(tables)}")
+    table = pd.read_csv(tables[0])
+    column = next((c for c in table.columns if str(c).lower() in NAMES), None)
+    if column is None or target not in table.columns:
+        raise BadValue(
+            f"{tables[0]}: expected a column of file names ({', '.join(NAMES)}) and {target!r}, got "
+            f"{', '.join(map(str, table.columns))}"
+        )
+    if table[column].duplicated().any():
+        twice = table[column][table[column].duplicated()].iloc[0]
+        raise CorruptData(f"{tables[0]}: expected each file once, got {twice!r} twice")
+    found = dict(zip(table[column], table[target], strict=True))
+    for name in files:
+        if name not in found or pd.isna(found[name]):
+            raise CorruptData(f"{tables[0]}: expected a label for every file, got none for {name!r}")
+    for line, name in enumerate(table[column], 2):
+        if name not in files:
+            raise CorruptData(f"{tables[0]}, line {line}: expected the name of a file in the folder, got {name!r}")
+    return np.array([found[name] for name in files])

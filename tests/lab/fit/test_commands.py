@@ -1,0 +1,68 @@
+"""unicornn fit, predict, features."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from unicornn.errors import BadValue
+from unicornn.estimators import load
+from unicornn.lab.cli import app
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(16):
+        for n in range(40):
+            rows.append(
+                (f"s{i}", n, np.sin((0.2 + 0.1 * (i % 2)) * n + rng.uniform(0, 0.1)), rng.normal(), "ab"[i % 2])
+            )
+    path = tmp_path / "t.csv"
+    pd.DataFrame(rows, columns=["series", "time", "x", "y", "kind"]).to_csv(path, index=False)
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_from_a_file_to_predictions(table, tmp_path):
+    dry = run("fit", table, "--target", "kind", "--out", tmp_path / "m", "--dry-run")
+    assert "16" in dry.stdout
+    assert "2 classes, a (8), b (8): classification" in dry.stdout.replace("\n", " ")
+    assert not (tmp_path / "m").exists()
+    done = run("fit", table, "--target", "kind", "--out", tmp_path / "m")
+    assert "left out accuracy" in done.stdout
+    assert load(tmp_path / "m").channel_names_ == ["x", "y"]
+    run("predict", tmp_path / "m", table, "--target", "kind", "--out", tmp_path / "p.csv")
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    assert list(predicted.columns) == ["series", "prediction", "p(a)", "p(b)"]
+    assert (predicted.prediction == ["ab"[i % 2] for i in range(16)]).all()
+    printed = run("predict", tmp_path / "m", table, "--target", "kind").stdout
+    assert printed.startswith("series,prediction,p(a),p(b)\ns0,a,")
+    run("features", tmp_path / "m", table, "--target", "kind", "--out", tmp_path / "f.csv")
+    assert len(pd.read_csv(tmp_path / "f.csv")) == 16
+    with pytest.raises(BadValue, match="channels: expected x, y as the model was fitted with; kind unknown"):
+        run("predict", tmp_path / "m", table.rename(_as_numbers(table)))
+
+
+def _as_numbers(table):
+    frame = pd.read_csv(table)
+    frame["kind"] = (frame["kind"] == "a").astype(int)
+    frame.to_csv(table, index=False)
+    return table
+
+
+def test_a_quantity_is_regressed(table, tmp_path):
+    frame = pd.read_csv(table)
+    frame["size"] = frame.series.str[1:].astype(int) + 0.5
+    frame.drop(columns="kind").to_csv(table, index=False)
+    assert "regression" in run("fit", table, "--target", "size", "--out", tmp_path / "m").stdout
+    assert type(load(tmp_path / "m")).__name__ == "UnICORNNRegressor"
+    with pytest.raises(BadValue, match="--target: expected the name"):
+        run("fit", table, "--out", tmp_path / "n")

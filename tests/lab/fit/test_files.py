@@ -1,0 +1,139 @@
+"""Files of time series, and what is wrong with them."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unicornn.errors import BadValue, CorruptData, MissingData
+from unicornn.lab.fit import read
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+LONG = "series,time,x,y,who\na,0,1,2,Ann\na,1,3,4,Ann\nb,0,5,6,Bob\n"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_long_tables(name, tmp_path):
+    frame = pd.read_csv(write(tmp_path, "source.csv", LONG))
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        frame.to_parquet(path)
+    elif name.endswith("gz"):
+        path.write_bytes(gzip.compress(LONG.encode()))
+    else:
+        path.write_text(LONG)
+    data = read(path, "who")
+    assert (data.ids, data.channels, data.target.tolist()) == (["a", "b"], ["x", "y"], ["Ann", "Bob"])
+    assert [x.tolist() for x in data.series] == [[[1, 2], [3, 4]], [[5, 6]]]
+    assert dict(data.described())["sampling"] == "regular"
+
+
+def test_interleaved_series_and_parts_of_a_file(tmp_path, monkeypatch):
+    from unicornn.lab.fit import _tables
+
+    monkeypatch.setattr(_tables, "ROWS", 2)
+    path = write(tmp_path, "t.csv", "id,time,x\na,0,1\nb,0,2\na,1,3\nb,5,4\nb,6,5\n")
+    data = read(path)
+    assert [x.ravel().tolist() for x in data.series] == [[1, 3], [2, 4, 5]]
+    assert dict(data.described())["sampling"].startswith("irregular in 1 series (b)")
+    with pytest.raises(CorruptData, match="line 6: expected a number in column 'x', got 'five'"):
+        read(write(tmp_path, "bad.csv", "id,time,x\na,0,1\nb,0,2\na,1,3\nb,5,4\nb,6,five\n"))
+
+
+def test_wide_tables_with_series_of_unequal_length(tmp_path):
+    data = read(write(tmp_path, "t.csv", "label,t0,t1,t2\n0.5,1,2,3\n1.5,4,5,\n2.5,6,,7\n"), "label")
+    assert [len(x) for x in data.series] == [3, 2, 3]
+    assert data.regression
+    rows = dict(data.described())
+    assert rows["gaps"] == "1 values in 1 series, first in line 4"
+    assert rows["target"] == "a quantity, 0.5 to 2.5: regression"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("series,x\na,1\na,oops\n", "line 3: expected a number in column 'x', got 'oops'"),
+        ("series,x\na,1\na,2,3\n", "Expected 2 fields in line 3, saw 3"),
+        ("series,time,x\na,0,1\na,0,2\n", "line 3: expected ascending times in series a, got the same time twice"),
+        ("series,time,x\na,1,1\na,0,2\n", "line 3: expected ascending times in series a, got a time before"),
+        ("series,time,x\na,then,1\n", "line 2: expected a time in column 'time', got 'then'"),
+        ("series,x\na,1\n,2\n", "line 3: expected a value in column 'series'"),
+        ("", "No columns"),
+        ("series,x\n", "at least one row"),
+    ],
+)
+def test_bad_tables_are_named_with_the_line(text, message, tmp_path):
+    with pytest.raises(CorruptData, match=message):
+        read(write(tmp_path, "t.csv", text))
+
+
+def test_two_targets_for_one_series(tmp_path):
+    path = write(tmp_path, "t.csv", "series,x,who\na,1,Ann\na,2,Bob\n")
+    with pytest.raises(CorruptData, match="line 3: expected one target for series a, got Ann and Bob"):
+        read(path, "who")
+    with pytest.raises(BadValue, match=r"--target: expected a column of t.csv, got 'whom'; there are series, x, who"):
+        read(path, "whom")
+
+
+TS = "# a comment\n@problemName p\n@timestamps false\n@classLabel true 1 2\n@data\n"
+
+
+def test_ts(tmp_path):
+    data = read(write(tmp_path, "t.ts", TS + "1,2,3:4,5,6:1\n7,?:8,9:2\n"))
+    assert [x.shape for x in data.series] == [(3, 2), (2, 2)]
+    assert data.target.tolist() == [1, 2]
+    assert np.isnan(data.series[1][1, 0])
+    for text, message in (
+        (TS + "1,2:3:1\n", "line 6: expected 2 channels of one length"),
+        (TS + "1,b:1\n", "line 6: expected a number as value 2, got 'b'"),
+        ("nothing\n", "line 1: expected a header line"),
+        (TS, "expected a line @data and series after it"),
+    ):
+        with pytest.raises(CorruptData, match=message):
+            read(write(tmp_path, "bad.ts", text))
+
+
+def test_tsv_and_npz(tmp_path):
+    data = read(write(tmp_path, "t.tsv", "1\t0.5\t0.25\tNaN\n-1\t1\t2\t3\n"))
+    assert ([len(x) for x in data.series], data.target.tolist()) == ([2, 3], [1, -1])
+    with pytest.raises(CorruptData, match="line 2: expected a number as value 1, got 'x'"):
+        read(write(tmp_path, "bad.tsv", "1\t2\n1\tx\n"))
+    np.savez(tmp_path / "a.npz", X=np.zeros((3, 5, 2)), y=np.arange(3))
+    assert read(tmp_path / "a.npz", "y").target.tolist() == [0, 1, 2]
+    np.savez(tmp_path / "b.npz", values=np.zeros((7, 2)), lengths=np.array([3, 4]))
+    assert [len(x) for x in read(tmp_path / "b.npz").series] == [3, 4]
+    with pytest.raises(BadValue, match=r"--target: expected an array \(3,\) in a.npz, got 'z' of X, y"):
+        read(tmp_path / "a.npz", "z")
+    with pytest.raises(CorruptData, match=r"expected an .npz of numbers"):
+        read(write(tmp_path, "c.npz", "no zip"))
+
+
+def test_folders_of_sound(tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    for i, name in enumerate(("a.wav", "b.wav")):
+        soundfile.write(tmp_path / name, np.zeros(100 + i), 8000)
+    assert [len(x) for x in read(tmp_path).series] == [100, 101]
+    write(tmp_path, "labels.csv", "file,bird\nb.wav,owl\na.wav,wren\n")
+    data = read(tmp_path, "bird")
+    assert data.target.tolist() == ["wren", "owl"]
+    assert data.form == "folder of .wav files at 8000 Hz"
+    write(tmp_path, "labels.csv", "file,bird\na.wav,wren\n")
+    with pytest.raises(CorruptData, match=r"a label for every file, got none for 'b.wav'"):
+        read(tmp_path, "bird")
+    write(tmp_path, "c.wav", "no sound")
+    with pytest.raises(CorruptData, match=r"c.wav: expected a sound file"):
+        read(tmp_path)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(BadValue, match=r"expected a name that ends in .csv"):
+        read(write(tmp_path, "t.xlsx", ""))
+    with pytest.raises(MissingData, match="found nothing there"):
+        read(tmp_path / "nowhere.csv")
