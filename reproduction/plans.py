@@ -180,7 +180,48 @@ def _ablations() -> Iterator[Planned]:
             yield run(f"frozen-{L}", seed, num_layers=L, train_time_step="false")
 
 
+def _protocol() -> Iterator[Planned]:
+    """The authors' protocol to the letter and in full, beside their learning curve."""
+    yield _run("imdb-0", "imdb", "--variant", "authors", "--seed", "0")
+
+
+def _energies() -> Iterator[Planned]:
+    """The same network with the last output and with the energies as readout: worms, and the two rates on the paper's
+    split and by patient. Time scales are spread from the start for both."""
+    worms: dict[str, object] = {
+        "crops": "quarters", "schedule": "onecycle", "clip": 1, "lr": 0.003, "num_layers": 1, "hidden_size": 128,
+        "dt": 0.05, "alpha": 10, "b_init": 1, "init": "spread",
+    }  # fmt: skip
+    readouts: dict[str, dict[str, object]] = {"energy": {"readout": "energy", "segments": 8}, "last": {}}
+    for (readout, more), fold in product(readouts.items(), range(WORMS)):
+        options = ("--seed", str(fold), "--epochs", "60")
+        yield _run(f"worms-{readout}-{fold}", "worms44", *options, fold=fold, **worms, **more)
+    rates: dict[str, object] = {
+        "patch": 16, "dt": 0.65, "alpha": 10, "init": "spread", "lr": 0.006, "schedule": "onecycle", "clip": 1,
+        "standardise": "true",
+    }  # fmt: skip
+    for split, epochs in (("patient", "20"), ("random", "100")):
+        for rate, readout in product(("hr", "rr"), ("last", "energy", "last+energy")):
+            options = ("--epochs", epochs)
+            yield _run(f"{rate}-{split}-{readout}", f"bidmc-{rate}", *options, split=split, readout=readout, **rates)
+
+
+def _scales() -> Iterator[Planned]:
+    """Time scales spread from the start, one cycle of the learning rate; psMNIST pixel by pixel."""
+    once: dict[str, object] = {"init": "spread", "schedule": "onecycle", "clip": 1}
+    for seed in range(5):
+        options = ("--seed", str(seed), "--epochs", "300")
+        settings = once | {"F": 0.9, "inputs": "deviation", "batch_size": 4, "lr": 0.015, "dt": "0.8,0.4", "alpha": 1}
+        yield _run(f"lorenz-{seed}", "lorenz96", *options, **settings)
+    yield _run("psmnist", "psmnist", "--epochs", "30", lr=0.006, **once)
+    options = ("--variant", "authors", "--epochs", "40")
+    yield _run("cifar10", "cifar10-noise", *options, short_epochs=16, alpha=7, lr=0.006, batch_size=50, **once)
+
+
 GROUPS = {
+    "protocol": _protocol,
+    "energies": _energies,
+    "scales": _scales,
     "lorenz": _lorenz,
     "trials": _trials,
     "imdb": _imdb,
