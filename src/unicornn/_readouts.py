@@ -147,6 +147,15 @@ class Features(nn.Module):
             "energy": the logarithm of each neuron's energy, of all layers, see ``log_energies``, standardised.
         segments: how many equal pieces of each sequence energies are taken at the end of.
         segment_pool: "mean" of the segments, or "concat", side by side, where their order matters.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn._readouts import Features
+        >>> layer = UnICORNN(3, 16, 2)
+        >>> features = Features(layer, "last+energy", segments=8)
+        >>> features(layer, torch.randn(100, 4, 3)).shape
+        torch.Size([4, 48])
     """
 
     def __init__(
@@ -173,7 +182,12 @@ class Features(nn.Module):
         return text + (f", segments={self.segments}, segment_pool={self.segment_pool!r}" if self.segments > 1 else "")
 
     def forward(
-        self, rnn: nn.Module, u: Tensor, lengths: Tensor | None, state: Any = None, before: tuple[Any, Any] = (0.0, 0)
+        self,
+        rnn: nn.Module,
+        u: Tensor,
+        lengths: Tensor | None = None,
+        state: Any = None,
+        before: tuple[Any, Any] = (0.0, 0),
     ) -> Tensor:
         """Reads the sequences u (N, b, d).
 
@@ -190,13 +204,13 @@ class Features(nn.Module):
             output, state = rnn(piece, state, lengths=n, output="all" if every else "last")
             if every:
                 total = total + output.sum(0)  # zero in the padding
-                output = output[-1] if n is None else output[n - 1, torch.arange(len(n), device=output.device)]
+                ends = None if n is None else n.to(u.device) - 1
+                output = output[-1] if ends is None else output[ends, torch.arange(len(ends), device=u.device)]
             if "energy" in self.readouts:
                 energies.append(log_energies(rnn, state))
         found = {"last": output}
         if every:
-            ends = len(u) if lengths is None else lengths.to(u.device)[:, None]
-            found["mean"] = total / (steps + ends)
+            found["mean"] = total / (steps + (len(u) if lengths is None else lengths.to(u.device)[:, None]))
         if energies:
             pooled = torch.stack(energies).mean(0) if self.segment_pool == "mean" else torch.cat(energies, 1)
             found["energy"] = self.standardise(pooled)
