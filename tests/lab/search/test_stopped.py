@@ -259,3 +259,21 @@ def test_a_trial_folder_in_use_is_named(tmp_path):
     with locked(tmp_path / "search/trials/00001"), pytest.raises(InUse, match=rf"in use by process {os.getpid()} on "):
         run_search(tmp_path / "search", trials=2)
     assert len(run_search(tmp_path / "search", trials=2).trials) == 2
+
+
+def test_an_error_before_a_trial_begins_repeats_none(tmp_path, monkeypatch):
+    asked, ask = [], optuna.Study.ask
+
+    def gone_after_one(self):
+        asked.append(self)
+        if len(asked) > 1:
+            raise OSError("the database is gone")
+        return ask(self)
+
+    monkeypatch.setattr(run, "train", imagined_training)
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Study, "ask", gone_after_one)
+        with pytest.raises(OSError, match="the database is gone"):
+            run_search(tmp_path / "search")
+    study = run_search(tmp_path / "search")
+    assert len(set(parameters_of(study))) == 3

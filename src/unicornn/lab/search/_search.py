@@ -22,7 +22,7 @@ from unicornn.lab.data._files import Source
 from unicornn.lab.search._plan import Plan, make_plan
 from unicornn.lab.search._progress import EpochReport, SearchProgress
 from unicornn.lab.search._space import draw
-from unicornn.lab.search._storage import FINISHED, give_up_the_dead, stored_study, surplus, trials
+from unicornn.lab.search._storage import FINISHED, give_up_the_dead, stored_study, surplus, trials_in
 from unicornn.lab.tasks._base import Task
 from unicornn.lab.training._batches import mixed
 from unicornn.lab.training._train import train
@@ -126,13 +126,14 @@ def _search(study: optuna.Study, plan: Plan, folder: Path, source: Source | None
 
     while True:
         give_up_the_dead(study)
-        finished, running = len(trials(study, *FINISHED)), len(trials(study, TrialState.RUNNING))
+        finished, running = len(trials_in(study, *FINISHED)), len(trials_in(study, TrialState.RUNNING))
         if finished != len(found.trials):  # other processes' too
             found = _write(study, plan, folder)
         progress.so_far(found)
         if finished >= plan.trials:
             return found
         if finished + running < plan.trials:
+            begun.clear()
             try:
                 study.optimize(objective, n_trials=1, catch=(_Surplus,))
             except BaseException:
@@ -179,7 +180,7 @@ def _try(trial: optuna.Trial, plan: Plan, folder: Path, source: Source | None, p
 
 
 def _write(study: optuna.Study, plan: Plan, folder: Path) -> Study:
-    found = dataclasses.replace(plan.study(), trials=[_trial(trial, plan) for trial in trials(study, *FINISHED)])
+    found = dataclasses.replace(plan.study(), trials=[_trial(trial, plan) for trial in trials_in(study, *FINISHED)])
     if found.best is not None:
         found = dataclasses.replace(found, command=plan.command(found.best.parameters))
     if len(found.ranked()) >= ENOUGH and len(plan.axes) > 1:

@@ -50,13 +50,13 @@ def stored_study(url: str, name: str, plan: Plan) -> Iterator[optuna.Study]:
         storage.engine.dispose()
 
 
-def trials(study: optuna.Study, *states: TrialState) -> list[FrozenTrial]:
+def trials_in(study: optuna.Study, *states: TrialState) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=states)
 
 
 def surplus(study: optuna.Study, trial: optuna.Trial, asked: int) -> bool:
     """Whether as many trials as were asked for came before this one: another process was quicker."""
-    there = trials(study, *FINISHED, TrialState.RUNNING, TrialState.WAITING)
+    there = trials_in(study, *FINISHED, TrialState.RUNNING, TrialState.WAITING)
     return sum(each.number < trial.number for each in there) >= asked
 
 
@@ -65,7 +65,9 @@ def give_up_the_dead(study: optuna.Study) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         optuna.storages.fail_stale_trials(study)
-    for trial in trials(study, TrialState.RUNNING):  # killed before its first heartbeat, which Optuna does not notice
+    for trial in trials_in(
+        study, TrialState.RUNNING
+    ):  # killed before its first heartbeat, which Optuna does not notice
         age = datetime.now() - (trial.datetime_start or datetime.now())
         if not trial.params and age > timedelta(seconds=GRACE):
             study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
