@@ -19,6 +19,7 @@ from torch import Tensor
 
 from unicornn._ops import cpu, gpu
 from unicornn._ops.coefficients import Coefficients
+from unicornn._ops.growth import watch
 from unicornn._ops.memory import empty, reused
 from unicornn._ops.stack import Recurrence, Stack, chunk_length, kept_length
 from unicornn._state import RANGE, value
@@ -159,6 +160,8 @@ def _backward(
     gradients = stack.backward(g_output, g_final, every, keep, cuts, need_u, horizon or ())
     if not stored and (beyond := stack.out_of_range):
         raise OutOfRange(_beyond(beyond))
+    _, g_start, gw, gb, ga, gV, gLambda = gradients
+    watch((g_start, gw, gb, ga, *gV, *gLambda), (g_output, g_final), grid, stack.end)
     return gradients
 
 

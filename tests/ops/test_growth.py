@@ -1,0 +1,76 @@
+"""The word about gradients that outgrow their numbers."""
+
+import math
+import re
+import warnings
+
+import pytest
+import torch
+
+from tests.problems import GPU
+from unicornn import UnICORNN
+from unicornn._ops import growth
+
+EXPONENT = math.log(1.25 / 2 + 0.5 + math.sqrt((1.25 / 2 + 0.5) ** 2 - 1))  # of [[1 + a², a], [a, 1]], a = 1/2
+
+
+@pytest.fixture(autouse=True)
+def _not_told(monkeypatch):
+    monkeypatch.setattr(growth, "_told", False)
+
+
+def inverted_pendulum(N, backend="cpu", dtype=torch.float32, **options):
+    """At rest on its top: the state stays zero, its gradient grows by the factor e^EXPONENT at each step."""
+    device = GPU if backend == "triton" else "cpu"
+    layer = UnICORNN(1, 2, dt=1.0, alpha=0.0, backend=backend, dtype=dtype, device=device, **options)
+    with torch.no_grad():
+        layer.w[0].fill_(-1)
+        layer.c[0].zero_()
+    output, _ = layer(torch.zeros(N, 1, 1, dtype=dtype, device=device), output="last")
+    return layer, output.sum()
+
+
+@pytest.mark.parametrize("backward", ["invert", "store"])
+def test_the_size_the_length_the_exponent_and_the_remedies(backward):
+    _, loss = inverted_pendulum(100, backward=backward)
+    with pytest.warns(RuntimeWarning, match=r"grew to .* N=100 steps") as told:
+        loss.backward()
+    (text,) = [str(w.message) for w in told]
+    size, exponent = (float(re.search(pattern, text)[1]) for pattern in (r"grew to (\S+)", r"about e\^\((\S+)\)"))
+    assert size > 1.8e19
+    assert exponent == pytest.approx(EXPONENT, rel=0.05)
+    assert all(word in text for word in ("smaller dt", "larger alpha", "horizon", "1.8e+19"))
+
+
+def test_overflow():
+    _, loss = inverted_pendulum(300)
+    with pytest.warns(RuntimeWarning, match=r"overflowed .* N=300 steps: by at least e\^\(3\.0e-01\)"):
+        loss.backward()
+
+
+def test_triton():
+    _, loss = inverted_pendulum(100, "triton")
+    with pytest.warns(RuntimeWarning, match="grew to"):
+        loss.backward()
+
+
+def test_only_once():
+    with pytest.warns(RuntimeWarning, match="grew to"):
+        inverted_pendulum(100)[1].backward()
+    inverted_pendulum(100)[1].backward()
+
+
+@pytest.mark.parametrize(
+    ("N", "options"), [(80, {}), (100, {"dtype": torch.float64}), (300, {"horizon": 2.0}), (100, {"horizon": 10.0})]
+)
+def test_nothing_to_tell(N, options):
+    inverted_pendulum(N, **options)[1].backward()
+
+
+def test_a_loss_that_is_no_number_or_an_input_that_is_none_is_not_blamed_on_growth():
+    (inverted_pendulum(3)[1] * math.nan).backward()
+    layer = UnICORNN(1, 2, backward="store")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the state of layer")
+        output, _ = layer(torch.full((3, 1, 1), math.nan))
+    output.sum().backward()
