@@ -109,6 +109,7 @@ def test_exponents_of_lstms():
         theory.lyapunov_exponent(lstm, u[:50])
 
 
+@pytest.mark.slow
 def test_reconstruction_in_plain_floats_loses_and_ours_does_not():
     torch.manual_seed(0)
     layer = UnICORNN(2, 8, 3, dt=0.0343, alpha=0.0, residual=2, dropout=0.2)  # EigenWorms' step and α

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,9 @@ def bounds_figure(layer: UnICORNN, input: Tensor) -> Figure:
     """eq:hsbd beside the largest |y_n| and |z_n| of all layers, from a zero state."""
     fig, axes = _axes("Bounds of the hidden states", "step n", "", columns=2)
     run = orbits(layer, input)
-    limits = bounds(layer, len(run[0].x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # where the proofs end is drawn
+        limits = bounds(layer, len(run[0].x))
     for axis, letter in zip(axes, "yz", strict=True):
         _curve(axis, getattr(limits, letter), "bound", color="black")
         for l, orbit in enumerate(run):

@@ -16,6 +16,7 @@ def config_of(**settings):
     return resolve(tasks.find("digits"), settings={"hidden_size": 4, "epochs": 1, "dt": "auto"} | settings)
 
 
+@pytest.mark.slow
 def test_the_run_has_the_number(tmp_path):
     run = train(config_of(), tmp_path / "run")
     dt = json.loads((run.path / "config.json").read_text())["model_options"]["dt"]
