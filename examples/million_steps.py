@@ -1,0 +1,24 @@
+"""A million steps: forward, back to the start bit for bit, and a gradient, in memory that does not grow with them."""
+
+import resource
+import time
+
+import torch
+
+from unicornn import UnICORNN
+
+torch.manual_seed(0)
+N = 1_000_000
+layer = UnICORNN(input_size=1, hidden_size=16, dt=0.1 * (1e4 / N) ** (2 / 3))  # gradients stay where they are
+u = torch.randn(N, 1, 1)
+
+start = time.perf_counter()
+output, state = layer(u, output="last")
+output.square().sum().backward()
+print(f"forward and backward: {time.perf_counter() - start:.1f} s")
+print(f"largest gradient of a weight: {max(float(p.grad.abs().max()) for p in layer.parameters()):.3g}")
+
+with torch.no_grad():
+    y, z = layer.inverse(u, state)
+print(f"back at the start: y = {y.abs().max():g}, z = {z.abs().max():g}")
+print(f"memory at the peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

@@ -1,0 +1,23 @@
+"""Each example runs, in under a minute, and prints its result."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NEEDS_DATA = {"respiratory_rate"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_runs(path, tmp_path):
+    if path.stem in NEEDS_DATA and not os.environ.get("UNICORNN_DATA"):
+        pytest.skip("UNICORNN_DATA is not set")
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=600, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert len(path.read_text().splitlines()) <= 60, "an example is one screen"
