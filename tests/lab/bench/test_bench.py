@@ -173,9 +173,10 @@ def test_every_model_can_be_measured(name, in_this_process):
 
 
 def test_bench_leaves_a_record_and_a_chart(tmp_path, in_this_process):
+    folder = tmp_path / "[/bold]"  # never markup
     console = Console(width=200, file=io.StringIO())
-    result = bench(["lstm", "sru"], **TINY, out=tmp_path / "new", console=console)
-    assert json.loads((tmp_path / "new" / "bench.json").read_text()) == json.loads(json.dumps(result))
+    result = bench(["lstm", "sru"], **TINY, out=folder, console=console)
+    assert json.loads((folder / "bench.json").read_text()) == json.loads(json.dumps(result))
     assert {"command", "date", "versions", "platform", "threads", "protocol", "sizes"} <= set(result)
     assert list(result["models"]) == [*OURS, "lstm", "sru"]
     assert result["matrix_product_GFLOPS"] == 9.0
@@ -185,9 +186,10 @@ def test_bench_leaves_a_record_and_a_chart(tmp_path, in_this_process):
         assert list(own["memory"]) == ["1", "2", "4", "8"]
         assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in own["time"].values())
     assert result["models"]["lstm"]["parameters"] == 4 * 4 * (3 + 4 + 2)
-    assert (tmp_path / "new" / "bench.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "new" / "bench.svg").read_text()
-    assert not (tmp_path / "new" / "bench.partial.json").exists()
+    assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (folder / "bench.svg").read_text()
+    assert not (folder / "bench.partial.json").exists()
+    assert f"wrote {folder / 'bench.json'}, bench.png" in console.file.getvalue()
     assert all(name in console.file.getvalue() for name in result["models"])
 
 

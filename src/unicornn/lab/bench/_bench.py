@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from unicornn import _checks as checks
@@ -102,7 +103,9 @@ def bench(
     if all("failed" not in r for r in measured.values()):
         partial.unlink(missing_ok=True)
     if console is not None:
-        console.print(table(result), f"wrote {folder / 'bench.json'}, bench.png and bench.svg")
+        console.print(table(result))
+        wrote = escape(str(folder / "bench.json"))
+        console.print(f"wrote {wrote}, bench.png and bench.svg", highlight=False, soft_wrap=True)
     return result
 
 
