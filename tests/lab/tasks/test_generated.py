@@ -6,7 +6,7 @@ import torch
 
 from tests.lab.tasks import helpers
 from unicornn.lab.tasks import adding, recall
-from unicornn.lab.training import resolve
+from unicornn.lab.training import evaluate, resolve, train
 
 
 def load(task, seed=0, **changes):
@@ -106,3 +106,14 @@ def test_stages_by_the_command_line():
     assert [len(splits.train.batch(torch.tensor([0]), epoch).u) for epoch in range(3)] == [20, 40, 60]
     with pytest.raises(ValueError, match="stages: expected something like"):
         resolve(recall.TASK, settings={"stages": "soon"})
+
+
+def test_a_run_with_stages_is_resumed(tmp_path):
+    def config(epochs):
+        settings = {"N": "60", "stages": "20,40", "sequences": "8", "held_out": "4", "epochs": epochs, "hidden_size": 4}
+        return resolve(recall.TASK, settings=settings)
+
+    assert train(config(2), tmp_path / "run").result["epochs"] == 2
+    resumed = train(config(4), tmp_path / "run", resume=True)
+    assert resumed.result["epochs"] == 4
+    assert evaluate(resumed, "valid")[0] == resumed.result["valid"]

@@ -76,9 +76,9 @@ class Generated:
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
         N = self.lengths[-1] if draw < 0 else self.lengths[min(draw, len(self.lengths) - 1)]
-        u = np.zeros((len(indices), N, self.d), np.float32)
-        targets = [self.make(self._random(index, draw), each) for index, each in zip(indices.tolist(), u, strict=True)]
-        return Batch(torch.from_numpy(u).transpose(0, 1), torch.tensor(targets, dtype=self.dtype))
+        u = np.zeros((N, len(indices), self.d), np.float32)  # time first, as the layer has it: no copy
+        targets = [self.make(self._random(index, draw), u[:, i]) for i, index in enumerate(indices.tolist())]
+        return Batch(torch.from_numpy(u), torch.tensor(targets, dtype=self.dtype))
 
     def _random(self, index: int, draw: int) -> np.random.Generator:
         return np.random.Generator(np.random.SFC64((*self.seed, draw + 1, index)))
