@@ -5,6 +5,7 @@ Counting means to let pytest collect all tests: their names say what they are ab
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from typing import Any
@@ -22,7 +23,7 @@ SUBJECTS = {
     r"tests/baselines/(ops/|test_(dense|linear|elementwise|sign_ncde))|is_the_reference",
     "exact reversal, and `invert` equal to `store`": r"test_exact|theory/test_memory|invert_is_store|goes_back",
     "numbers that are not finite": r"not_finite|nan_|_nan|no_class|never_better",
-    "arguments that are refused": r"test_checks|fuzz|wrong_argument|are_named|is_named|mistakes",
+    "arguments that are refused": r"test_checks|fuzz|spoilt|wrong_argument|are_named|is_named|mistakes",
     "kills, stops and full disks": r"kill|stopped|resume|sigterm|ctrl_c|full_disk|disk_that|swept_up|abandoned",
     "damaged, altered and hostile files": r"lab/data/test_(archives|fetch|files|formats)|corrupt|damaged|malformed|"
     r"truncated|flipped|refused|missing_or_out_of_order|bad_checkpoint|broken",
@@ -42,7 +43,7 @@ class Collector:
 
 
 def collected() -> list[dict[str, Any]]:
-    """Every test: its name, whether it is slow, and with how many examples Hypothesis runs it (1 if it is not its)."""
+    """Every test: its name, whether it is slow, and how many cases it tries, if they are drawn (1 if they are not)."""
     import pytest
 
     collector = Collector()
@@ -54,22 +55,34 @@ def collected() -> list[dict[str, Any]]:
     found = []
     for item in collector.items:
         function = getattr(item, "function", None)
-        own = getattr(function, "_hypothesis_internal_use_settings", None)
-        drawn = getattr(function, "is_hypothesis_test", False)
-        examples = (own.max_examples if own else default) if drawn else 1
-        found.append({"name": item.nodeid, "slow": item.get_closest_marker("slow") is not None, "examples": examples})
+        found.append(
+            {
+                "name": item.nodeid,
+                "slow": item.get_closest_marker("slow") is not None,
+                "cases": cases(function, default) if function else 1,
+            }
+        )
     return found
 
 
+def cases(function: Any, default: int) -> int:
+    """How many examples Hypothesis draws for a test, or how many calls it asks a fuzzer for; else 1."""
+    if getattr(function, "is_hypothesis_test", False):
+        own = getattr(function, "_hypothesis_internal_use_settings", None)
+        return own.max_examples if own else default
+    asked = re.search(r"\bfuzz\((?:count=)?([\d_]+)", inspect.getsource(function))
+    return int(asked[1]) if asked else 1
+
+
 def counted(tests: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """By subject: quick and slow tests, and cases, in which each example that Hypothesis draws is one."""
+    """By subject: quick and slow tests, and cases, of which a test may try many."""
     result = {}
     for subject, pattern in {**SUBJECTS, "all tests": ""}.items():
         own = [test for test in tests if re.search(pattern, test["name"], flags=re.IGNORECASE)]
         result[subject] = {
             "quick": sum(not test["slow"] for test in own),
             "slow": sum(test["slow"] for test in own),
-            "cases": sum(test["examples"] for test in own),
+            "cases": sum(test["cases"] for test in own),
         }
     return result
 
