@@ -67,7 +67,7 @@ def test_npz(tmp_path, names):
         with pytest.raises(CorruptData, match=r"x\.npz: expected an \.npz with c"):
             read_npz(tmp_path / "x.npz", *names)
     else:
-        assert [array.shape for array in read_npz(tmp_path / "x.npz", *names)] == [(3,), (2, 2)][: len(names)]
+        assert [array.shape for array in read_npz(tmp_path / "x.npz", *names).values()] == [(3,), (2, 2)][: len(names)]
 
 
 def npy():

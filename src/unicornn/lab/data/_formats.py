@@ -49,8 +49,8 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
-def read_npz(path: Path, *names: str) -> list[np.ndarray]:
-    """Arrays of an .npz file, by their names; without pickles.
+def read_npz(path: Path, *names: str) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file by these names, or all of them; without pickles.
 
     Example:
         >>> import tempfile
@@ -59,17 +59,18 @@ def read_npz(path: Path, *names: str) -> list[np.ndarray]:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.savez(Path(folder) / "a.npz", x=[1, 2], y=[3])
         ...     read_npz(Path(folder) / "a.npz", "y", "x")
-        [array([3]), array([1, 2])]
+        {'y': array([3]), 'x': array([1, 2])}
     """
     try:
         with ordinary(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             for info in arrays.zip.infolist():
                 fits(path, info.filename, info.file_size)
-            return [arrays[name] for name in names]
+            return {name: arrays[name] for name in names or arrays.files}
     except CorruptData:
         raise
     except Exception as error:  # numpy and zipfile have a dozen kinds for what may be wrong with a file
-        raise CorruptData(f"{path}: expected an .npz with {', '.join(names)}: {error}") from error
+        expected = f"with {', '.join(names)}" if names else "of numbers"
+        raise CorruptData(f"{path}: expected an .npz {expected}: {error}") from error
 
 
 def read_cifar10(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from unicornn.errors import BadValue, CorruptData, MissingData
 from unicornn.lab.data._archives import opened
+from unicornn.lab.data._formats import read_npz
 from unicornn.lab.fit._data import Data
 from unicornn.lab.fit._tables import read_table
 
@@ -135,11 +135,7 @@ def _tsv(path: Path, target: str | None) -> Data:
 
 def _npz(path: Path, target: str | None) -> Data:
     """Arrays X (n, N) or (n, N, d), or values (steps of all, d) with lengths (n,); and the targets by their name."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CorruptData(f"{path}: expected an .npz of numbers: {error}") from error
+    arrays = read_npz(path)
     if "X" in arrays and arrays["X"].ndim in (2, 3):
         X = arrays["X"]
         series = list(X[:, :, None] if X.ndim == 2 else X)

@@ -78,7 +78,7 @@ class Pieces:
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """All samples, and of each recording its length, its fault and its load."""
-    values, lengths, labels, loads = read_npz(path, "values", "lengths", "labels", "loads")
+    values, lengths, labels, loads = read_npz(path, "values", "lengths", "labels", "loads").values()
     shapes = values.ndim == lengths.ndim == 1 and lengths.shape == labels.shape == loads.shape
     if not shapes or not len(lengths) or lengths.min() < LAST or lengths.sum() != len(values):
         raise CorruptData(

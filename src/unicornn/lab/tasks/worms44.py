@@ -32,7 +32,7 @@ FILE = File(
 
 def _read(path: Path) -> tuple[list[np.ndarray], np.ndarray]:
     """The recordings (N, 6), cut, and their classes (n,)."""
-    values, lengths, labels = read_npz(path, "values", "lengths", "labels")
+    values, lengths, labels = read_npz(path, "values", "lengths", "labels").values()
     if values.ndim != 2 or lengths.shape != labels.shape or lengths.sum() != len(values) or lengths.min() < 1:
         raise CorruptData(
             f"{path}: expected lengths and labels of one shape, and values of as many frames as the lengths add up to, "
