@@ -16,6 +16,7 @@ from unicornn._readouts import energy
 ALPHA = 1.0
 FASTEST = 1.6  # the largest effective time step a; symplectic Euler is stable for a²·α < 4
 SLOWEST = math.pi  # over the window's length: half a turn within a window
+LOUD = (0.25, 1.5)  # how strongly the input drives an oscillator: from nearly linear to well into the tanh
 FLOOR = 1e-3  # added to energies before the logarithm
 MEMORY = 1 << 22  # numbers in flight, whatever the number and the length of the series
 POOLS = ("mean", "max", "min", "deviation")
@@ -32,7 +33,7 @@ class Oscillators(NamedTuple):
 
     @classmethod
     def draw(cls, W: int, m: int, d: int, random: np.random.RandomState) -> Oscillators:
-        """a spread logarithmically from π/W to 1.6, w ~ U(0, 1), b ~ U(-1, 1).
+        """a spread logarithmically from π/W to 1.6, w ~ U(0, 1), b ~ U(-1, 1), rows of V of various sizes.
 
         Each oscillator hears a few of the channels only, from one to all with equal odds on a logarithmic scale: a sum
         of many channels would tell nothing about any of them.
@@ -41,7 +42,8 @@ class Oscillators(NamedTuple):
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
         heard = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
         rank = random.uniform(size=(m, d)).argsort(1).argsort(1)
-        V = random.normal(size=(m, d)) * (rank < heard[:, None]) / np.sqrt(heard)[:, None]
+        loud = np.exp(random.uniform(math.log(LOUD[0]), math.log(LOUD[1]), m)) / np.sqrt(heard)
+        V = random.normal(size=(m, d)) * (rank < heard[:, None]) * loud[:, None]
         share = a / (2 * FASTEST)
         numbers = random.uniform(0, 1, m), V, random.uniform(-1, 1, m), np.log(share / (1 - share))
         return cls(W, *(torch.as_tensor(t, dtype=torch.float32) for t in numbers))

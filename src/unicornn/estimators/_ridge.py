@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PENALTIES = np.logspace(-6, 1, 15)  # times the number of features
+PENALTIES = np.logspace(-6, 3, 19)  # times the number of features
 TEMPERATURES = np.logspace(-1, 2, 31)
 MOST = 2048  # series from which the penalty is chosen
 FAR = 10.0

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from unicornn.lab._run_folder import written_whole
+
 console = Console()
 commands = typer.Typer()
 
@@ -36,13 +38,15 @@ def fit_series(
     time: TimeColumn = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Fits a classifier or a regressor to a file of time series, and saves it."""
+    """Fits a classifier or a regressor to a file of time series, and saves it with a page about it, report.html."""
     from unicornn.lab.fit import fit_file
+    from unicornn.lab.fit._report import write_report
 
     data = _understood(file, target, id_, time)
     if dry_run:
         return
     estimator = fit_file(data, out, model=model, random_state=seed, budget=budget, verbose=console.is_terminal)
+    write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
     console.print(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}", highlight=False, soft_wrap=True)
 
@@ -79,15 +83,14 @@ def write_features(
     _write(features_file, model, file, out, id_, time, dry_run, target)
 
 
-def _understood(file: Path, target: str | None, id_: str | None, time: str | None, quiet: bool = False) -> Any:
+def _understood(file: Path, target: str | None, id_: str | None, time: str | None) -> Any:
     from unicornn.lab.fit import read
 
     data = read(file, target, id_, time)
-    if not quiet:
-        table = Table("file", escape(str(file)))
-        for name, value in data.described():
-            table.add_row(name, escape(value))
-        console.print(table)
+    table = Table("file", escape(str(file)))
+    for name, value in data.described():
+        table.add_row(name, escape(value))
+    console.print(table)
     return data
 
 
@@ -101,12 +104,19 @@ def _write(
     dry_run: bool,
     target: str | None,
 ) -> None:
-    data = _understood(file, target, id_, time, quiet=not dry_run)
+    from unicornn.lab.fit import stream
+
     if dry_run:
+        _understood(file, target, id_, time)
         return
-    table = make(model, data)
+    tables = (make(model, data) for data in stream(file, target, id_, time))
     if out is None:
-        typer.echo(table.to_csv(index=False), nl=False)
+        for i, table in enumerate(tables):
+            typer.echo(table.to_csv(index=False, header=i == 0), nl=False)
         return
-    table.to_csv(out, index=False)
-    console.print(f"wrote {escape(str(out))}: {len(table):,} rows", highlight=False, soft_wrap=True)
+    rows = 0
+    with written_whole(out, "w") as page:
+        for i, table in enumerate(tables):
+            table.to_csv(page, index=False, header=i == 0)
+            rows += len(table)
+    console.print(f"wrote {escape(str(out))}: {rows:,} rows", highlight=False, soft_wrap=True)

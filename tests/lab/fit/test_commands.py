@@ -39,6 +39,9 @@ def test_from_a_file_to_predictions(table, tmp_path):
     done = run("fit", table, "--target", "kind", "--out", tmp_path / "m")
     assert "left out accuracy" in done.stdout
     assert load(tmp_path / "m").channel_names_ == ["x", "y"]
+    page = (tmp_path / "m/report.html").read_text()
+    assert "left out accuracy" in page
+    assert "0 is a, 1 is b" in page
     run("predict", tmp_path / "m", table, "--target", "kind", "--out", tmp_path / "p.csv")
     predicted = pd.read_csv(tmp_path / "p.csv")
     assert list(predicted.columns) == ["series", "prediction", "p(a)", "p(b)"]
@@ -64,5 +67,6 @@ def test_a_quantity_is_regressed(table, tmp_path):
     frame.drop(columns="kind").to_csv(table, index=False)
     assert "regression" in run("fit", table, "--target", "size", "--out", tmp_path / "m").stdout
     assert type(load(tmp_path / "m")).__name__ == "UnICORNNRegressor"
+    assert "against their targets" in (tmp_path / "m/report.html").read_text()
     with pytest.raises(BadValue, match="--target: expected the name"):
         run("fit", table, "--out", tmp_path / "n")

@@ -47,6 +47,23 @@ def test_interleaved_series_and_parts_of_a_file(tmp_path, monkeypatch):
         read(write(tmp_path, "bad.csv", "id,time,x\na,0,1\nb,0,2\na,1,3\nb,5,4\nb,6,five\n"))
 
 
+def test_a_table_in_parts_is_the_same_table(tmp_path, monkeypatch):
+    from unicornn.lab.fit import _tables, stream
+
+    monkeypatch.setattr(_tables, "ROWS", 2)
+    rows = [f"{name},{n},{n}.5" for name, N in (("a", 5), ("b", 1), ("c", 4), ("d", 1)) for n in range(N)]
+    path = write(tmp_path, "t.csv", "\n".join(["series,time,x", *rows]))
+    whole, parts = read(path), list(stream(path))
+    assert len(parts) > 1
+    assert [name for part in parts for name in part.ids] == whole.ids == list("abcd")
+    assert all(np.array_equal(a, b) for a, b in zip(whole.series, [x for p in parts for x in p.series], strict=True))
+    path = write(tmp_path, "t.csv", "series,x\na,1\nb,1\nb,1\nb,2\na,3\n")
+    with pytest.raises(CorruptData, match="line 6: expected the rows of series a together"):
+        list(stream(path))
+    path = write(tmp_path, "w.csv", "t0,t1\n1,2\n3,4\n5,6\n")
+    assert [part.ids for part in stream(path)] == [["line 2", "line 3"], ["line 4"]]
+
+
 def test_wide_tables_with_series_of_unequal_length(tmp_path):
     data = read(write(tmp_path, "t.csv", "label,t0,t1,t2\n0.5,1,2,3\n1.5,4,5,\n2.5,6,,7\n"), "label")
     assert [len(x) for x in data.series] == [3, 2, 3]

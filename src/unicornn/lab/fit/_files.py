@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from unicornn.errors import BadValue, CorruptData, MissingData
 from unicornn.lab.data._archives import opened
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.fit._data import Data
-from unicornn.lab.fit._tables import read_table
+from unicornn.lab.fit._tables import read_table, stream_table
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
@@ -46,6 +46,27 @@ def read(path: Path, target: str | None = None, id_column: str | None = None, ti
     if id_column or time_column:
         raise BadValue(f"--id, --time: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
     return readers[path.suffix.lower()](path, target)
+
+
+def stream(
+    path: Path, target: str | None = None, id_column: str | None = None, time_column: str | None = None
+) -> Iterator[Data]:
+    """As ``read``, but a table comes some series at a time, so that it may be larger than memory.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from unicornn.lab.fit import stream
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "walks.csv"
+        ...     _ = path.write_text("series,x\\na,1\\na,2\\nb,3\\n")
+        ...     [name for data in stream(path) for name in data.ids]
+        ['a', 'b']
+    """
+    if path.is_file() and path.name.lower().endswith(TABLES):
+        yield from stream_table(path, target, id_column, time_column)
+    else:
+        yield read(path, target, id_column, time_column)
 
 
 def _values(path: Path, line: int, cells: list[str]) -> np.ndarray:

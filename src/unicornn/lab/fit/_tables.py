@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,62 @@ ROWS = 100_000  # read at a time
 
 def read_table(path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None) -> Data:
     """A table, in long form if it has a column of names of series (``id_column``, else one of IDS), else in wide."""
+    columns, first, rest = _opened(path, target, id_column, time_column)
+    if columns.series is None:
+        return _wide(path, first, rest, target, time_column)
+    return _long(path, first, rest, target, columns.series, columns.time)
+
+
+def stream_table(
+    path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None
+) -> Iterator[Data]:
+    """The same, some whole series at a time, for tables larger than memory; in long form, the rows of each series have
+    to follow one another."""
+    columns, first, rest = _opened(path, target, id_column, time_column)
+    if columns.series is None:
+        for chunk in _all(first, rest):
+            yield _wide(path, chunk, iter(()), target, time_column)
+        return
+    finished: set[Any] = set()
+    for part in _whole_series(path, _all(first, rest), columns.series):
+        names = set(pd.unique(part[columns.series]))
+        if again := names & finished:
+            name = next(iter(again))
+            line = _line(part, int(np.flatnonzero(part[columns.series] == name)[0]))
+            raise CorruptData(f"{path}, line {line}: expected the rows of series {name} together, got more of them")
+        finished |= names
+        yield _long(path, part, iter(()), target, columns.series, columns.time)
+
+
+def _whole_series(path: Path, chunks: Iterator[pd.DataFrame], own: str) -> Iterator[pd.DataFrame]:
+    """Parts of a table that end where a series does."""
+    held = None
+    for chunk in chunks:
+        table = chunk if held is None else pd.concat([held, chunk])
+        _whole_column(path, table, own)
+        last = (
+            int(np.flatnonzero((table[own] != table[own].iloc[-1]).to_numpy())[-1]) + 1
+            if table[own].nunique() > 1
+            else 0
+        )
+        if last:
+            yield table.iloc[:last]
+        held = table.iloc[last:]
+    if held is not None:
+        yield held
+
+
+class _Columns(NamedTuple):
+    """Which columns have the names of the series and the times; None for none."""
+
+    series: str | None
+    time: str | None
+
+
+def _opened(
+    path: Path, target: str | None, id_column: str | None, time_column: str | None
+) -> tuple[_Columns, pd.DataFrame, Iterator[pd.DataFrame]]:
+    """The columns, and the table in parts: the first, and the others."""
     chunks = _chunks(path)
     first = next(chunks, None)
     if first is None or not len(first):
@@ -26,14 +82,10 @@ def read_table(path: Path, target: str | None, id_column: str | None = None, tim
     columns = [str(c) for c in first.columns]
     for name, column in (("--target", target), ("--id", id_column), ("--time", time_column)):
         if column is not None and column not in columns:
-            raise BadValue(
-                f"{name}: expected a column of {path.name}, got {column!r}; there are {', '.join(columns[:20])}"
-            )
+            known = ", ".join(columns[:20])
+            raise BadValue(f"{name}: expected a column of {path.name}, got {column!r}; there are {known}")
     own = id_column or next((c for c in columns if c.lower() in IDS), None)
-    time = time_column or next((c for c in columns if c.lower() in TIMES), None)
-    if own is None:
-        return _wide(path, first, chunks, target, time_column)
-    return _long(path, first, chunks, target, own, time)
+    return _Columns(own, time_column or next((c for c in columns if c.lower() in TIMES), None)), first, chunks
 
 
 def _chunks(path: Path) -> Iterator[pd.DataFrame]:
