@@ -111,6 +111,7 @@ def test_suggested_dt_in_closed_form():
     assert suggest_dt(2, alpha=99.0) == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.3, 1.0, 5.0])
 def test_suggested_dt_for_an_input(strength):
     torch.manual_seed(0)

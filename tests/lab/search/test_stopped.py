@@ -242,6 +242,7 @@ def test_a_search_folder_can_be_renamed(tmp_path, monkeypatch):
     assert parameters_of(study) == parameters_of(run_search(tmp_path / "whole", trials=3))
 
 
+@pytest.mark.slow
 def test_sigterm_stops_a_search_and_it_goes_on(tmp_path):
     worker = process(tmp_path / "search", 4, stderr=subprocess.PIPE, text=True)
     trial_under_way(worker, tmp_path / "search", 1)
