@@ -60,6 +60,7 @@ def test_portions_change_nothing(monkeypatch):
     assert np.allclose(whole, bank.transform(X), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_windows():
     rng = np.random.default_rng(0)
     bank = OscillatorBank(random_state=0).fit([rng.normal(size=(16, 1))])

@@ -45,6 +45,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(NETWORKS, expected_failed_checks=_exceptions, xfail_strict=False)  # last bits may agree
 def test_scikit_learn_with_networks(estimator, check):
     check(estimator)
