@@ -2,12 +2,14 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import os
 import resource
 import signal
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,7 +118,9 @@ def test_a_finished_run_can_be_prolonged(tmp_path):
     assert (longer.path / "result.json").stat().st_mtime_ns == before
 
 
-def test_a_budget_ends_the_run_and_leaves_a_result(tmp_path):
+def test_a_budget_ends_the_run_and_leaves_a_result(tmp_path, monkeypatch):
+    clock = itertools.count()  # a hundredth of a second for each batch, however busy the machine is
+    monkeypatch.setattr("unicornn.lab.training._loop.time", SimpleNamespace(monotonic=lambda: next(clock) / 100))
     run = train(config(epochs=100_000, budget=1.0, schedule="cosine"), tmp_path / "run")
     assert run.result["stopped"] == "budget"
     assert run.metrics["lr"].iloc[-1] < 2e-3
