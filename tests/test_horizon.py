@@ -213,6 +213,7 @@ def test_compiled_and_exported(backward):
     u = torch.randn(8, 2, 2, requires_grad=True)
     expected = torch.autograd.grad(layer(u)[0].sum(), [u, *layer.parameters()])
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(u)[0], layer(u)[0])
     ours = torch.autograd.grad(compiled(u)[0].sum(), [u, *layer.parameters()])
     assert all(torch.equal(x, y) for x, y in zip(ours, expected, strict=True))
     program = torch.export.export(layer, (u.detach(),))

@@ -111,3 +111,25 @@ def test_the_masks_gradient_is_right_or_refused():
         functional.unicornn(u, layer.weights, mask=mask, backend="cpu")
     tangent = torch.func.jvp(lambda m: functional.unicornn(u, layer.weights, mask=m)[0], (mask,), (mask,))[1]
     assert tangent.any()
+
+
+def test_compiled_code_has_the_kernels_and_forward_mode():
+    layer, u = UnICORNN(2, 3, 2), torch.randn(5, 2, 2)
+
+    def tangent(u):
+        return torch.func.jvp(lambda u: layer(u)[0], (u,), (torch.ones_like(u),))[1]
+
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(u)[0], layer(u)[0]), "the bits of the kernels"
+    expected = tangent(u)
+    assert expected.any()
+    torch.testing.assert_close(torch.compile(tangent, backend="aot_eager")(u), expected)
+
+
+def test_a_gradient_that_fades_has_no_forward_mode_but_all_others():
+    layer, u = UnICORNN(2, 3, dtype=torch.float64, horizon=2.0), torch.randn(5, 2, 2, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="jvp"):
+        torch.func.jvp(lambda u: layer(u)[0], (u,), (torch.ones_like(u),))
+    ours = torch.func.grad(lambda u: layer(u)[0].square().sum())(u)
+    leaf = u.clone().requires_grad_()
+    torch.testing.assert_close(ours, torch.autograd.grad(layer(leaf)[0].square().sum(), leaf)[0])

@@ -10,6 +10,15 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 
+def _in_transform() -> bool:
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# For torch.compile it is what it is while tracing: traced itself, the stack never looks empty, and the layer would be
+# the reference loop. This is what torch.compiler.assume_constant_result does, after importing all of torch._dynamo.
+_in_transform._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def transformed(tensors: Any) -> bool:
     """Whether one of the tensors (in tuples and lists) carries a tangent, or a torch.func transform is at work.
 
@@ -20,7 +29,7 @@ def transformed(tensors: Any) -> bool:
         >>> seen, transformed([x])
         ([True], False)
     """
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if _in_transform():
         return True
     if forward_ad._current_level < 0:
         return False
