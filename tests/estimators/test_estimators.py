@@ -86,6 +86,12 @@ def test_the_network_learns_and_the_best_weights_are_restored():
     assert estimator.n_iter_ == len(losses) == 12
 
 
+def test_a_horizon_is_the_layers():
+    X, y, _ = tones(8)
+    estimator = UnICORNNClassifier("network", dt=0.5, horizon=30, max_epochs=1, **SMALL).fit(X, y)
+    assert estimator._network.rnn.horizon == (30.0,)
+
+
 def test_patience_ends_a_training():
     X, y, _ = tones(20)
     estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=50, lr=10.0, patience=1, **SMALL).fit(X, y)

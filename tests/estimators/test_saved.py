@@ -96,6 +96,32 @@ def test_other_models_are_refused(tmp_path):
         load(tmp_path / "later")
 
 
+def test_a_model_is_pushed_and_loaded_from_the_hub(tmp_path, monkeypatch):
+    from huggingface_hub import hub_mixin
+
+    from unicornn.estimators import _saved
+
+    class Hub:
+        """As much of it as pushing needs; what is uploaded stays in a folder."""
+
+        def __init__(self, **options):
+            pass
+
+        def create_repo(self, repo_id, **options):
+            return type("Repository", (), {"repo_id": repo_id})()
+
+        def upload_folder(self, folder_path, **options):
+            shutil.copytree(folder_path, tmp_path / "hub")
+
+    monkeypatch.setattr(hub_mixin, "HfApi", Hub)
+    monkeypatch.setattr(_saved, "snapshot_download", lambda name, **options: tmp_path / "hub")
+    load(FROZEN).push_to_hub("somebody/tones")
+    assert {path.name for path in (tmp_path / "hub").iterdir()} == {
+        "README.md", "config.json", "model.safetensors", "preprocessing.json",
+    }  # fmt: skip
+    assert UnICORNNClassifier.from_pretrained("somebody/tones").classes_.tolist() == ["high", "low"]
+
+
 def test_an_unfitted_estimator_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         UnICORNNClassifier().save_pretrained(tmp_path)

@@ -1,9 +1,11 @@
 """Estimators for scikit-learn: time series as arrays, lists of arrays or data frames, without a line of PyTorch."""
 
 try:
+    import huggingface_hub as _huggingface_hub  # noqa: F401
+    import safetensors as _safetensors  # noqa: F401
     import sklearn as _sklearn  # noqa: F401
 except ImportError as _error:
-    raise ImportError("unicornn.estimators needs scikit-learn: pip install 'unicornn[fit]'") from _error
+    raise ImportError(f"unicornn.estimators needs {_error.name}: pip install 'unicornn[fit]'") from _error
 
 from unicornn.estimators._bank import OscillatorBank as OscillatorBank
 from unicornn.estimators._classifier import UnICORNNClassifier as UnICORNNClassifier

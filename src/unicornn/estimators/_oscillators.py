@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -81,18 +82,21 @@ def windows(
     return u, None if bool((own == W).all()) else own
 
 
-def portions(counts: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """The windows of all series, at most ``most`` at a time: which series, and where the windows begin."""
+def portions(begins: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """The windows of all series, at most ``most`` at a time: which series, and where the windows begin.
+
+    Whole series where they fit, since those with equally many windows are pooled faster.
+    """
     batch: list[tuple[int, np.ndarray]] = []
     held = 0
-    for i, begins in enumerate(counts):
-        while len(begins):
-            room = begins[: most - held]
-            batch.append((i, room))
-            begins, held = begins[len(room) :], held + len(room)
-            if held == most:
+    for i, own in enumerate(begins):
+        for start in range(0, len(own), most):
+            some = own[start : start + most]
+            if held + len(some) > most:
                 yield batch
                 batch, held = [], 0
+            batch.append((i, some))
+            held += len(some)
     if batch:
         yield batch
 
@@ -103,27 +107,39 @@ def pooled(series: Sequence[np.ndarray], layer: Oscillators, hop: int, levels: n
     Returns (n, (4 + q)·3m). Windows are taken a portion at a time, so that memory does not grow with the length.
     """
     n, F = len(series), levels.shape[1]
-    total, square = np.zeros((n, F)), np.zeros((n, F))
-    largest, smallest = np.full((n, F), -np.inf, np.float32), np.full((n, F), np.inf, np.float32)
-    above, count = np.zeros((n, len(levels), F)), np.zeros((n, 1))
+    count, sums = np.zeros((n, 1)), np.zeros((n, 2 + len(levels), F))
+    ends = np.full((n, 2, F), -np.inf, np.float32)  # of y and of -y
     begins = [starts(len(x), layer.W, hop) for x in series]
-    d = series[0].shape[1]
-    for batch in portions(begins, _at_once(layer.W, d, F)):
-        final = layer.final(*windows(series, batch, layer.W)).numpy()
-        i = [row for row, _ in batch]  # each series once
-        cuts = np.cumsum([0, *(len(own) for _, own in batch[:-1])])
-        total[i] += np.add.reduceat(final, cuts, axis=0, dtype=np.float64)
-        square[i] += np.add.reduceat(final.astype(np.float64) ** 2, cuts, axis=0)
-        largest[i] = np.maximum(largest[i], np.maximum.reduceat(final, cuts, axis=0))
-        smallest[i] = np.minimum(smallest[i], np.minimum.reduceat(final, cuts, axis=0))
-        for q, level in enumerate(levels):
-            above[i, q] += np.add.reduceat(final > level, cuts, axis=0, dtype=np.float64)
-        count[i, 0] += [len(own) for _, own in batch]
-    mean = total / count
-    variance = square / count - mean**2
-    deviation = np.sqrt(np.where(variance > 1e-10 * square / count, variance, 0))  # else it is rounding
-    shares = above / count[:, :, None]
-    return np.concatenate([mean, largest, smallest, deviation, shares.reshape(n, -1)], 1).astype(np.float32)
+    for batch in portions(begins, _at_once(layer.W, series[0].shape[1], F)):
+        states = layer.final(*windows(series, batch, layer.W))
+        rows, counts = [row for row, _ in batch], [len(own) for _, own in batch]
+        found = [_summed(part, torch.from_numpy(levels)) for part in _equal(states, counts)]
+        sums[rows] += np.concatenate([total for total, _ in found])
+        ends[rows] = np.maximum(ends[rows], np.concatenate([far for _, far in found]))
+        count[rows, 0] += counts
+    mean, square = sums[:, 0] / count, sums[:, 1] / count
+    variance = square - mean**2
+    deviation = np.sqrt(np.where(variance > 1e-10 * square, variance, 0))  # else it is rounding
+    shares = (sums[:, 2:] / count[:, :, None]).reshape(n, -1)
+    return np.concatenate([mean, ends[:, 0], -ends[:, 1], deviation, shares], 1).astype(np.float32)
+
+
+def _equal(states: Tensor, counts: list[int]) -> Iterator[Tensor]:
+    """Final states (k, 3m) by series, (s, windows of each, 3m): series with equally many windows together."""
+    start = 0
+    for windows_of_each, group in itertools.groupby(counts):
+        s = len(list(group))
+        yield states[start : start + s * windows_of_each].view(s, windows_of_each, -1)
+        start += s * windows_of_each
+
+
+def _summed(states: Tensor, levels: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Over the windows: sums of the values, their squares and how many are above each level, (s, 2 + q, 3m) in float64;
+    the largest value and the largest of its opposite, (s, 2, 3m)."""
+    double = states.double()
+    above = [(states > level).float().sum(1).double() for level in levels]
+    sums = torch.stack([double.sum(1), double.square().sum(1), *above], 1)
+    return sums.numpy(), torch.stack([states.amax(1), -states.amin(1)], 1).numpy()
 
 
 def sampled(

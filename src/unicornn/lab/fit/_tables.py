@@ -91,9 +91,11 @@ def _opened(
 def _chunks(path: Path) -> Iterator[pd.DataFrame]:
     """The table a part at a time, so that text is never held as a whole."""
     if path.suffix.lower() == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install 'unicornn[fit]'") from error
         try:
             file = pq.ParquetFile(path)
             for batch in file.iter_batches(ROWS):

@@ -15,7 +15,10 @@ NAMES = ("file", "filename", "name", "path", "wav")
 
 def read_folder(folder: Path, target: str | None) -> Data:
     """Recordings in the order of their names; a target is a column of the .csv beside them, which has their names."""
-    import soundfile
+    try:
+        import soundfile
+    except ImportError as error:
+        raise ImportError(f"{folder}: reading .wav files needs soundfile: pip install 'unicornn[fit]'") from error
 
     files = {path.name: path for path in sorted(folder.glob("*.wav"))}
     if not files:
