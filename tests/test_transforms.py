@@ -95,6 +95,8 @@ def test_compiled():
         return torch.func.jvp(lambda u: layer(u)[0], (u,), (t,))[1]
 
     torch.testing.assert_close(torch.compile(f, backend="eager")(u, t), f(u, t))
+    _, state = torch.compile(layer, backend="eager", fullgraph=True)(u)
+    assert state.grid is not None  # where nothing is transformed, the kernels run
 
 
 def test_the_masks_gradient_is_right_or_refused():

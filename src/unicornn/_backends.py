@@ -10,7 +10,7 @@ from functools import cache
 import torch
 
 from unicornn import _checks as checks
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 
 BACKENDS = ("auto", "reference", "cpu", "triton")
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # without importing it
@@ -28,6 +28,8 @@ def pick_backend(backend: str, device: torch.device) -> str:
         'cpu'
     """
     checks.choice("backend", backend, BACKENDS)
+    if not isinstance(device, torch.device):
+        raise BadType(f"device: expected a torch.device, got {checks.shown(device)}")
     kind = device.type
     if backend == "auto":
         if kind == "cpu":

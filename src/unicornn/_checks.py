@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+import reprlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -12,35 +13,61 @@ from torch import Tensor
 
 from unicornn.errors import BadType, BadValue
 
+FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
-def number(name: str, value: Any, expected: str, ok: bool) -> float:
+
+def shown(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
+    """A value in an error: its type unless it is plain, and no more of it than one can read.
+
+    Example:
+        >>> shown(0.1), shown("0.1"), shown(True), shown([1] * 100), shown(10**5000)
+        ('0.1', "str '0.1'", 'bool True', 'list [1, 1, 1, 1, 1, 1, ...]', 'a number of 16610 bits')
+    """
+    kind = type(value)
+    if kind is int and value.bit_length() > 200:
+        return f"a number of {value.bit_length()} bits"
+    if kind in plain:
+        return repr(value)
+    if value is None:
+        return "NoneType None"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
+    return f"{kind.__name__} {reprlib.repr(value)}"
+
+
+def number(name: str, value: Any, expected: str, ok: Callable[[float], bool] = math.isfinite) -> float:
     """A finite real number for which ``ok`` holds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BadType(f"{name}: expected {expected}, got {type(value).__name__} {value!r}")
-    if not (math.isfinite(value) and ok):
-        raise BadValue(f"{name}: expected {expected}, got {value!r}")
-    return float(value)
+        raise BadType(f"{name}: expected {expected}, got {shown(value)}")
+    try:
+        real = float(value)
+    except OverflowError:
+        real = math.inf
+    if not (math.isfinite(real) and ok(real)):
+        raise BadValue(f"{name}: expected {expected}, got {shown(value)}")
+    return real
 
 
 def positive(name: str, value: Any) -> float:
-    return number(name, value, "a finite number > 0", isinstance(value, (int, float)) and value > 0)
+    return number(name, value, "a finite number > 0", lambda x: x > 0)
 
 
 def not_negative(name: str, value: Any) -> float:
-    return number(name, value, "a finite number >= 0", isinstance(value, (int, float)) and value >= 0)
+    return number(name, value, "a finite number >= 0", lambda x: x >= 0)
 
 
 def share(name: str, value: Any) -> float:
     """Of what is left out, so not all."""
-    return number(name, value, "a number in [0, 1)", isinstance(value, (int, float)) and 0 <= value < 1)
+    return number(name, value, "a number in [0, 1)", lambda x: 0 <= x < 1)
 
 
 def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
     """A positive number, or one per layer, as one per layer."""
-    if isinstance(value, (Sequence, Tensor)) and not isinstance(value, str):
-        each = value.tolist() if isinstance(value, Tensor) else value
-        if not isinstance(each, Sequence) or len(each) != L:
-            raise BadValue(f"{name}: expected a number or one per layer ({L}), got {value!r}")
+    if isinstance(value, (list, tuple, Tensor)):
+        dense = isinstance(value, Tensor) and value.layout == torch.strided and not value.is_meta
+        each = value.tolist() if isinstance(value, Tensor) and dense else value
+        if not isinstance(each, (list, tuple)) or len(each) != L:
+            raise BadValue(f"{name}: expected a number or one per layer ({L}), got {shown(value)}")
         return tuple(positive(f"{name}[{l}]", v) for l, v in enumerate(each))
     return (positive(name, value),) * L
 
@@ -57,17 +84,43 @@ def horizon(value: Any, L: int) -> tuple[float, ...]:
 
 def whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadType(f"{name}: expected a whole number >= {least}, got {type(value).__name__} {value!r}")
-    if value < least:
-        raise BadValue(f"{name}: expected a whole number >= {least}, got {value}")
+        raise BadType(f"{name}: expected a whole number >= {least}, got {shown(value, (int,))}")
+    if not least <= value < 2**63:
+        limit = "" if value < least else " and < 2**63"
+        raise BadValue(f"{name}: expected a whole number >= {least}{limit}, got {shown(value)}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadType(f"{name}: expected True or False, got {shown(value)}")
     return value
 
 
 def choice(name: str, value: Any, among: Iterable[str]) -> str:
     among = tuple(among)
     if not isinstance(value, str) or value not in among:
-        raise BadValue(f"{name}: expected one of {', '.join(map(repr, among))}, got {value!r}")
+        got = repr(value) if isinstance(value, str) else shown(value)
+        raise BadValue(f"{name}: expected one of {', '.join(map(repr, among))}, got {got}")
     return value
+
+
+def kind(dtype: Any, device: Any) -> dict[str, Any]:
+    """``dtype`` and ``device`` for parameters, as torch.empty takes them; None is torch's default."""
+    if not (dtype is None or any(dtype is each for each in FLOATING)):
+        expected = ", ".join(str(each).removeprefix("torch.") for each in FLOATING)
+        raise BadType(f"dtype: expected None or one of torch's {expected}, got {shown(dtype)}")
+    return {"dtype": dtype, "device": None if device is None else place("device", device)}
+
+
+def place(name: str, device: Any) -> torch.device:
+    """A device that is there."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError) as error:
+        raise BadValue(f"{name}: expected a device that torch has here, got {shown(device)}") from error
+    return found
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
@@ -93,6 +146,8 @@ def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Te
 
 
 def same_kind(name: str, value: Tensor, like: Tensor, whose: str) -> None:
+    if value.layout != torch.strided:
+        raise BadType(f"{name}: expected a dense tensor, got {value.layout}")
     if value.dtype != like.dtype:
         raise BadType(f"{name}: expected {whose} dtype {like.dtype}, got {value.dtype}")
     if value.device != like.device:
@@ -106,6 +161,8 @@ def indices(name: str, value: Any, device: torch.device) -> Tensor:
             value = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise BadType(f"{name}: expected whole numbers, got {type(value).__name__}") from error
+    if value.layout != torch.strided or value.is_meta:
+        raise BadType(f"{name}: expected whole numbers, got {shown(value)}")
     if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
         raise BadType(f"{name}: expected whole numbers (int64), got {value.dtype}")
     return value.to(device=device, dtype=torch.int64)

@@ -123,7 +123,8 @@ class UnICORNN(Recurrent):
         self.residual = S = checks.whole("residual", residual, 0)
         if S == 1:
             raise BadValue("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
-        self.bidirectional, self.train_time_step = bidirectional, train_time_step
+        self.bidirectional = checks.flag("bidirectional", bidirectional)
+        self.train_time_step = checks.flag("train_time_step", train_time_step)
         self.init = checks.choice("init", init, INITS)
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
         self.backend = checks.choice("backend", backend, BACKENDS)
@@ -131,8 +132,10 @@ class UnICORNN(Recurrent):
         self.state_rows, self.state_widths = D * L, (m, m)
         self._names = tuple(map(str, range(D * L)))  # of the tensors in a ParameterList
 
+        kind = checks.kind(dtype, device)
+
         def parameter(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            return nn.Parameter(torch.empty(shape, **kind))
 
         self.w, self.V, self.b, self.c, self.Lambda = (nn.ParameterList() for _ in range(5))
         for l in range(L):
@@ -239,6 +242,8 @@ class UnICORNN(Recurrent):
             raise BadType(f"state: expected {self._state_form()}, got None")
         full = self._with_batch(state, u.shape[1] if batched else None)
         mask = full.mask if isinstance(full, State) else None
+        if mask is not None:
+            checks.tensor("state.mask", mask, (self.state_rows, u.shape[1], self.hidden_size), "(L, b, m)")
         run = both.inverse if self.bidirectional else functional.inverse
         options: dict[str, Any] = {"lengths": ends, "mask": mask, "backend": self.backend}
         start = run(u, self.weights, full, dt=self._dt, alpha=self.alpha, **options)
@@ -285,9 +290,9 @@ class UnICORNNCell(Checked):
         self.backward = checks.choice("backward", backward, functional.BACKWARDS)
         self.backend = checks.choice("backend", backend, BACKENDS)
         self.w, self.V, self.b, self.c = (
-            nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) for shape in ((m,), (m, d), (m,), (m,))
+            nn.Parameter(torch.empty(shape, **checks.kind(dtype, device))) for shape in ((m,), (m, d), (m,), (m,))
         )
-        self.c.requires_grad_(train_time_step)
+        self.c.requires_grad_(checks.flag("train_time_step", train_time_step))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -70,7 +70,7 @@ class Recurrent(Checked):
         self.hidden_size = checks.whole("hidden_size", hidden_size, 1)
         self.num_layers = checks.whole("num_layers", num_layers, 1)
         self.dropout = dropout
-        self.batch_first = batch_first
+        self.batch_first = checks.flag("batch_first", batch_first)
 
     def _run(
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None

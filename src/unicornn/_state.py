@@ -82,7 +82,8 @@ class State(tuple[Tensor, ...]):
 
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
-        return self.map(lambda t: t.to(torch.device(device)))
+        place = checks.place("device", device)
+        return self.map(lambda t: t.to(place))
 
     @property
     def _others(self) -> dict[str, Tensor | None]:

@@ -79,7 +79,7 @@ class Weights(NamedTuple):
                 raise BadValue(f"{name}: expected a tensor of shape {form}, got {kind}")
         if not first.is_floating_point():
             raise BadType(f"w: expected floating-point parameters, got {first.dtype}")
-        (m,), d, L, S = first.shape, V.shape[1], len(self.w), self.S
+        (m,), d, L = first.shape, V.shape[1], len(self.w)
         for l in range(L):
             checks.tensor(f"V[{l}]", self.V[l], (m, m if l else d), "(m, m)" if l else "(m, d)", first)
             for name in "wbc":
@@ -89,6 +89,7 @@ class Weights(NamedTuple):
         if not isinstance(self.Lambda, (list, tuple, nn.ParameterList)) or len(self.Lambda) != L:
             got = str(len(self.Lambda)) if hasattr(self.Lambda, "__len__") else type(self.Lambda).__name__
             raise BadValue(f"Lambda: expected one matrix or None per layer ({L}), got {got}")
+        S = self.S
         if (S < 2 and L > S) or any(matrix is None for matrix in self.Lambda[S:]):
             raise BadValue("Lambda: expected None for the first S >= 2 layers and matrices for all others")
         for l, matrix in enumerate(self.Lambda[S:], start=S):
@@ -115,6 +116,10 @@ def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dt
         >>> time_steps([torch.zeros(2)], dt=0.1)
         tensor([[0.0500, 0.0500]])
     """
+    if not isinstance(c, (list, tuple, nn.ParameterList)) or not len(c) or not all(isinstance(t, Tensor) for t in c):
+        raise BadType(f"c: expected a sequence with one tensor per layer, got {checks.shown(c)}")
+    for l, t in enumerate(c):
+        checks.tensor(f"c[{l}]", t, c[0].shape[:1], "(m,)", c[0])
     steps = checks.time_steps(dt, len(c))
     share = torch.sigmoid(torch.stack(list(c)).to(dtype or c[0].dtype))
     if len(set(steps)) == 1:

@@ -47,6 +47,12 @@ class _Problem(NamedTuple):
         return L, self.u.shape[1], m
 
 
+def _checked(weights: Any) -> None:
+    if not isinstance(weights, Weights):
+        raise BadType(f"weights: expected functional.Weights, got {type(weights).__name__}")
+    weights.check()
+
+
 def _problem(
     input: Tensor,
     weights: Weights,
@@ -61,9 +67,7 @@ def _problem(
         raise BadType(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
     if input.dim() != 3 or 0 in input.shape[:2]:
         raise BadValue(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
-    if not isinstance(weights, Weights):
-        raise BadType(f"weights: expected functional.Weights, got {type(weights).__name__}")
-    weights.check()
+    _checked(weights)
     (_, batch, d), L, first = input.shape, weights.L, weights.w[0]
     if d != weights.d:
         raise BadValue(f"input: expected {weights.d} features, as V[0] has it, got shape {tuple(input.shape)}")
@@ -209,6 +213,7 @@ def step(
     if not isinstance(input, Tensor) or input.dim() != 2:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
         raise BadValue(f"input: expected a tensor of shape (b, d), got {got}")
+    _checked(weights)
     if mask is None:
         steps, alpha = checks.time_steps(dt, weights.L), checks.not_negative("alpha", alpha)
         fast = fast_step(input, weights, steps, alpha, state, backend)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
 from unicornn._readouts import Features
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 
 
 class Network(nn.Module):
@@ -57,8 +57,10 @@ class Network(nn.Module):
         segment_pool: str = "mean",
     ) -> None:
         super().__init__()
+        if not (isinstance(rnn, nn.Module) and hasattr(rnn, "num_layers")):
+            raise BadType(f"rnn: expected UnICORNN or one of unicornn.baselines, got {type(rnn).__name__}")
         self.rnn = rnn
-        self.every_step = every_step
+        self.every_step = checks.flag("every_step", every_step)
         self.patch = checks.whole("patch", patch, 1)
         self.features = Features(rnn, readout, segments, segment_pool)
         if every_step and self.patch > 1:
@@ -70,6 +72,7 @@ class Network(nn.Module):
         nn.init.zeros_(self.readout.bias)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
+        checks.whole("bptt", bptt, 0)
         if self.patch > 1:
             u, lengths = patched(u, lengths, self.patch)
         truncated = 0 < bptt < u.shape[0]
@@ -110,6 +113,11 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         >>> u.shape, lengths
         (torch.Size([3, 2, 12]), tensor([3, 2]))
     """
+    if not isinstance(u, Tensor) or u.dim() != 3 or u.layout != torch.strided or 0 in u.shape[:2]:
+        raise BadValue(f"u: expected a tensor of shape (N, b, d), N, b >= 1, got {checks.shown(u)}")
+    if lengths is not None:
+        lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
+    checks.whole("k", k, 1)
     u = nn.functional.pad(u, (0, 0, 0, 0, 0, -u.shape[0] % k))
     if lengths is not None:  # the padding that shares a step with the end of a sequence is zero too
         inside = torch.arange(u.shape[0], device=u.device)[:, None] < lengths.to(u.device)
@@ -195,6 +203,9 @@ class TextClassifier(Classifier):
         self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, **reading: Any
     ) -> None:
         super().__init__(rnn, outputs, **reading)
+        if not isinstance(vectors, Tensor) or vectors.dim() != 2 or not vectors.is_floating_point() or not len(vectors):
+            raise BadType(f"vectors: expected a tensor of shape (words, d), got {checks.shown(vectors)}")
+        embedding_dropout = checks.share("embedding_dropout", embedding_dropout)
         self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
@@ -227,6 +238,9 @@ def layer_options(name: str) -> dict[str, Any]:
     return {"dropout": 0.0} | READING | start | {p.name: None if p.default is p.empty else p.default for p in named}
 
 
+KINDS = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
+
+
 def build(
     kind: str,
     model: str,
@@ -248,6 +262,12 @@ def build(
         >>> count(build("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST's
         35338
     """
+    checks.choice("kind", kind, KINDS)
+    checks.whole("d", d, 1)
+    if not isinstance(options, Mapping):
+        raise BadType(f"options: expected a mapping from names to values, got {checks.shown(options)}")
+    if "hidden_size" not in options:
+        raise BadValue(f"options: expected hidden_size among them, got {checks.shown(dict(options))}")
     reading = {name: options.get(name, default) for name, default in READING.items()}
     own = {name: value for name, value in options.items() if name not in READING | START}
     rnn = layers(model)(d * reading["patch"], **own)
@@ -256,8 +276,7 @@ def build(
             nn.init.uniform_(b, -b_init, b_init)
     if vectors is not None:
         return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, **reading)
-    network = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}[kind]
-    return network(rnn, outputs, **reading)
+    return KINDS[kind](rnn, outputs, **reading)
 
 
 def free_parameters(rnn: nn.Module) -> int:
@@ -275,6 +294,8 @@ def count(network: Network) -> int:
         >>> count(build("regress", "gru", 2, 1, {"hidden_size": 8}))
         297
     """
+    if not isinstance(network, Network):
+        raise BadType(f"network: expected a Network, got {type(network).__name__}")
     return free_parameters(network.rnn) + sum(p.numel() for p in network.readout.parameters())
 
 

@@ -151,7 +151,8 @@ class Baseline(Recurrent):
         self.own = dict(own or {})
         self.state_rows = self.num_layers
         self.state_widths = (m,) * states if isinstance(states, int) else states
-        self.layers = nn.ModuleList(layer(width, m, device=device, dtype=dtype, **self.own) for width in self._widths())
+        kind = checks.kind(dtype, device)
+        self.layers = nn.ModuleList(layer(width, m, **kind, **self.own) for width in self._widths())
         self.reset_parameters()
 
     def _widths(self) -> list[int]:

@@ -68,6 +68,5 @@ class LEM(Baseline):
         dt: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        ok = isinstance(dt, (int, float)) and 0 < dt <= 1
-        own = {"dt": checks.number("dt", dt, "a number in (0, 1]", ok)}
+        own = {"dt": checks.number("dt", dt, "a number in (0, 1]", lambda x: 0 < x <= 1)}
         super().__init__(input_size, hidden_size, num_layers, LEMLayer, own, states=2, **common)

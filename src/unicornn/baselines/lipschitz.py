@@ -91,9 +91,7 @@ class Lipschitz(Baseline):
     ) -> None:
         own = {
             "epsilon": checks.positive("epsilon", epsilon),
-            "beta": checks.number(
-                "beta", beta, "a number in [0.5, 1]", isinstance(beta, (int, float)) and 0.5 <= beta <= 1
-            ),
+            "beta": checks.number("beta", beta, "a number in [0.5, 1]", lambda x: 0.5 <= x <= 1),
             "gamma": checks.not_negative("gamma", gamma),
             "init_std": checks.positive("init_std", init_std),
         }

@@ -110,15 +110,14 @@ class LRU(Baseline):
         batch_norm: bool = True,
         **common: Unpack[Common],
     ) -> None:
-        r_max = checks.number("r_max", r_max, "a number in (0, 1]", isinstance(r_max, (int, float)) and 0 < r_max <= 1)
-        between = isinstance(r_min, (int, float)) and 0 <= r_min < r_max
-        turn = isinstance(max_phase, (int, float)) and 0 < max_phase <= 2 * math.pi
-        P = checks.whole("state_size", hidden_size if state_size is None else state_size, 1)
+        r_max = checks.number("r_max", r_max, "a number in (0, 1]", lambda x: 0 < x <= 1)
+        m = checks.whole("hidden_size", hidden_size, 1)
+        P = m if state_size is None else checks.whole("state_size", state_size, 1)
         own = {
             "state_size": P,
-            "r_min": checks.number("r_min", r_min, f"a number in [0, r_max={r_max})", between),
+            "r_min": checks.number("r_min", r_min, f"a number in [0, r_max={r_max})", lambda x: 0 <= x < r_max),
             "r_max": r_max,
-            "max_phase": checks.number("max_phase", max_phase, "a number in (0, 2π]", turn),
-            "batch_norm": batch_norm,
+            "max_phase": checks.number("max_phase", max_phase, "a number in (0, 2π]", lambda x: 0 < x <= 2 * math.pi),
+            "batch_norm": checks.flag("batch_norm", batch_norm),
         }
         super().__init__(input_size, hidden_size, num_layers, LRULayer, own, states=(P, P), **common)

@@ -93,6 +93,6 @@ class SRU(Baseline):
         batch_norm: bool = False,
         **common: Unpack[Common],
     ) -> None:
-        own = {"highway_bias": checks.number("highway_bias", highway_bias, "a finite number", True)}
+        own = {"highway_bias": checks.number("highway_bias", highway_bias, "a finite number")}
         own = own | {"batch_norm": batch_norm}
         super().__init__(input_size, hidden_size, num_layers, SRULayer, own, **common)

@@ -15,9 +15,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn.errors import BadType, BadValue
 from unicornn.theory._jacobian import blocks
 from unicornn.theory._orbit import Orbit, driven, orbits, sources
+
+
+def _check_target(target: Any, like: Tensor) -> None:
+    if not isinstance(target, Tensor):
+        checks.number("target", target, "a tensor (b, m) or a finite number")
+    elif target.layout != torch.strided or not target.is_floating_point() or target.device != like.device:
+        raise BadType(f"target: expected floating-point numbers on {like.device}, got {checks.shown(target)}")
+    elif target.shape not in ((), like.shape):
+        raise BadValue(f"target: expected shape {tuple(like.shape)} (b, m) or a number, got {tuple(target.shape)}")
 
 
 def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state: Any = None) -> Tensor:
@@ -36,6 +47,7 @@ def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, 
         True
     """
     run = orbits(layer, input, state)
+    _check_target(target, run[-1].y[-1])
     x = run[0].x.clone().requires_grad_()  # what w¹ y adds to at step k: ∂E/∂w at k alone is ∂E/∂x_k · y_{k-1}
     below: list[Tensor] = []
     for l, (orbit, source) in enumerate(zip(run, sources(layer, input, below), strict=True)):
@@ -70,6 +82,7 @@ def one_way(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state:
     With one layer these are the ``contributions``. Arguments as there.
     """
     run = orbits(layer, input, state)
+    _check_target(target, run[-1].y[-1])
     first, B = run[0], blocks(run[0])
     δy = _up_at_the_end(layer, run, target)
     δz = torch.zeros_like(δy)
@@ -103,6 +116,7 @@ def representation(
         True
     """
     run = orbits(layer, input, state)
+    _check_target(target, run[-1].y[-1])
     first, n = run[0], len(run[0].x)
     steps = torch.arange(n, 0, -1, dtype=torch.float64)[:, None, None] if since_k else float(n)
     return steps * first.a * _kick(first) * _up_at_the_end(layer, run, target)
@@ -115,6 +129,8 @@ def layers_on_the_shortest_way(L: int, S: int = 0) -> int:
         >>> layers_on_the_shortest_way(7), layers_on_the_shortest_way(7, S=3)
         (7, 4)
     """
+    checks.whole("L", L, 1)
+    checks.whole("S", S, 0)
     at, count = L, 1
     while at > 1:
         at -= S + 1 if S and at > S + 1 else 1
@@ -129,7 +145,8 @@ def papers_exponent(L: int, S: int = 0) -> int:
         >>> papers_exponent(7), papers_exponent(7, S=3)
         (13, 5)
     """
-    if not S:
+    checks.whole("L", L, 1)
+    if not checks.whole("S", S, 0):
         return 2 * L - 1
     ν = L // S if L % S else L // S - 1
     return 2 * ν + 2 * L - 2 * ν * S - 1

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
-from unicornn.theory._orbit import Orbit, orbits
+from unicornn.theory._orbit import Orbit, check_orbit, orbits
 
 
 def _log_cosh(v: Tensor) -> Tensor:
@@ -21,6 +21,7 @@ def energy(orbit: Orbit) -> Tensor:
 
     A neuron with w = 0, for which eq:hamil is not defined, has the potential y tanh(x), whose force is the right one.
     """
+    check_orbit(orbit)
     y, z, w, x = orbit.y[1:], orbit.z[1:], orbit.w, orbit.x
     safe = torch.where(w == 0, 1.0, w)
     potential = torch.where(w == 0, y * torch.tanh(x), _log_cosh(w * y + x) / safe)
@@ -59,6 +60,7 @@ def explicit_euler(orbit: Orbit) -> Orbit:
         >>> bool(H[-1] > 10 * H[0])
         True
     """
+    check_orbit(orbit)
     y, z, w, a, alpha = orbit.y[0], orbit.z[0], orbit.w, orbit.a, orbit.alpha
     ys, zs = torch.empty_like(orbit.y), torch.empty_like(orbit.z)
     ys[0], zs[0] = y, z
@@ -73,6 +75,7 @@ def gradient_orbit(orbit: Orbit, parameter: str = "w") -> tuple[Tensor, Tensor]:
 
     A parameter of neuron i moves neuron i alone, so all neurons are looked at in one go.
     """
+    check_orbit(orbit)
     checks.choice("parameter", parameter, ("w", "b"))
     slope, a = orbit.slope, orbit.a
     C = orbit.y[:-1] if parameter == "w" else torch.ones_like(orbit.x)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
-from unicornn.theory._profile import check_sequence, tensors_of
+from unicornn.theory._profile import check_module, check_sequence, tensors_of
 
 
 class Lyapunov(NamedTuple):
@@ -42,6 +42,7 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
         >>> theory.lyapunov_exponent(torch.nn.LSTM(2, 8), torch.randn(1000, 2, 2)).exponent < -0.1  # it forgets
         True
     """
+    check_module(module)
     checks.positive("size", size)
     checks.whole("period", period, 1)
     check_sequence(input)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._layer import UnICORNN
 from unicornn.errors import BadType, BadValue
@@ -39,6 +40,11 @@ class Orbit(NamedTuple):
         return 1 - torch.tanh(self.A) ** 2
 
 
+def check_orbit(orbit: Any) -> None:
+    if not isinstance(orbit, Orbit):
+        raise BadType(f"orbit: expected an Orbit, as orbits returns them, got {type(orbit).__name__}")
+
+
 def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
     """All layers of a run, without dropout, in float64.
 
@@ -59,6 +65,7 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
     if layer.bidirectional:
         raise BadValue("layer: expected bidirectional=False, for time has one direction here")
     u, batched = layer._time_first(input)
+    checks.same_kind("input", u, next(layer.parameters()), "the parameters'")
     state = layer._with_batch(state, u.shape[1] if batched else None)
     w, _, _, c, _ = in_float64(layer)
     a = functional.time_steps(c, layer.dt, torch.float64)

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
 from unicornn._state import State
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 
 
 def tensors_of(state: Any) -> list[Tensor]:
@@ -20,9 +20,14 @@ def tensors_of(state: Any) -> list[Tensor]:
 
 
 def check_sequence(input: Any) -> None:
-    if not isinstance(input, Tensor) or input.dim() != 3:
+    if not isinstance(input, Tensor) or input.dim() != 3 or 0 in input.shape or input.layout != torch.strided:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
         raise BadValue(f"input: expected a tensor of shape (N, b, d), got {got}")
+
+
+def check_module(module: Any) -> None:
+    if not isinstance(module, nn.Module) or not hasattr(module, "hidden_size"):
+        raise BadType(f"module: expected a recurrent module such as UnICORNN or nn.LSTM, got {type(module).__name__}")
 
 
 def _half_square(output: Tensor) -> Tensor:
@@ -54,6 +59,7 @@ def gradient_profile(
         >>> bool(lstm[0] < 1e-6 * lstm[-1]), bool(ours[0] > 1e-3 * ours[-1])
         (True, True)
     """
+    check_module(module)
     checks.whole("chunk", chunk, 1)
     check_sequence(input)
     first = bool(getattr(module, "batch_first", False))

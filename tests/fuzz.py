@@ -1,0 +1,184 @@
+"""Calls of the public library with one argument that is not what it should be."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unicornn import State, UnICORNN, UnICORNNCell, functional, models, theory
+from unicornn.baselines import MODELS
+from unicornn.errors import UnicornnError
+from unicornn.functional import Weights
+
+N, b, d, m, L = 5, 2, 3, 4, 3
+u = torch.linspace(-1, 1, N * b * d).view(N, b, d)
+y = torch.linspace(-1, 1, L * b * m).view(L, b, m)
+layer, cell = UnICORNN(d, m, L), UnICORNNCell(d, m)
+FINAL = layer(u)[1].detach()
+WEIGHTS = Weights(*[[t.detach() for t in letter] for letter in layer.weights[:4]])
+NETWORK = models.Classifier(UnICORNN(d, m), 2)
+ORBIT = theory.orbits(layer, u)[0]
+
+VALUES: list[Any] = [
+    None, True, False, -1, 0, 1, 2, 3, 10**400, 2.5, 0.5, -0.5, float("nan"), float("inf"), -float("inf"), 1j,
+    Fraction(1, 2), "", "all", "last", "x", "cpu", "1", b"all", [], (), {}, set(), object(), print, int, Ellipsis,
+    [1.0], [1, 2], (0.1, 0.2, 0.3), ["a"], [None], [None, None], np.float64(0.5), np.int64(3), np.ones(3),
+    np.array("x"), torch.tensor(0.5), torch.tensor([2, 3]), torch.tensor([0, 9]), torch.tensor([5, 6]),
+    torch.zeros(0), torch.zeros(0, b, d), torch.zeros(N, 0, d), torch.zeros(N, b, 0), torch.zeros(0, d),
+    torch.zeros(d), u, u[0], u[:, 0], u.double(), u.long(), u.bool(), u.to("meta"), u.to(torch.complex64), u.half(),
+    u[..., :2], u.to_sparse(), u[None], (y, y), (y,), (y, y, y), (y, None), (y, y.double()), (y[:1], y[:1]), [y, y],
+    y, State(y, y), State(y), State(), State(y, y, grid=torch.zeros(1, dtype=torch.uint8)), State(y, y,
+    mask=torch.ones(1)), FINAL, FINAL.y, torch.float32, torch.float64, torch.int64, torch.complex64, torch.float16,
+    torch.device("cpu"), "meta", "cuda:99", "paper", "spread", "mean", "energy", "invert", "store", "reference",
+    "triton", "lstm", WEIGHTS, tuple(WEIGHTS), WEIGHTS._replace(w=[]), WEIGHTS._replace(V=WEIGHTS.V[:1]),
+    WEIGHTS._replace(b=None), WEIGHTS._replace(c=[None] * L), WEIGHTS._replace(Lambda=[]), WEIGHTS._replace(Lambda=3),
+    WEIGHTS._replace(Lambda=[None, torch.zeros(m, d), None]), WEIGHTS._replace(w=[torch.zeros(m, m)] * L),
+    WEIGHTS._replace(V=[torch.zeros(m)] * L), WEIGHTS.map(torch.Tensor.double), WEIGHTS.map(torch.Tensor.long), layer,
+    UnICORNN(d, m, bidirectional=True), cell, NETWORK, nn.LSTM(d, m), nn.Linear(d, m), MODELS["gru"], MODELS["gru"](d,
+    m), ORBIT,
+]  # fmt: skip
+
+
+ALSO = {"u": "input"}
+"""What an argument is called further down."""
+
+
+@dataclass
+class Target:
+    """Something to call: what it is called in reports, and its arguments when all is well."""
+
+    name: str
+    call: Any
+    arguments: dict[str, Any]
+
+
+def targets() -> list[Target]:
+    common = {"dropout": 0.0, "batch_first": False, "device": None, "dtype": None}
+    sizes = {"input_size": d, "hidden_size": m}
+    flags = {"train_time_step": True, "bidirectional": False}
+    own = {"dt": 0.1, "alpha": 1.0, "backward": "invert", "backend": "auto"}
+    run = {"state": (y, y), "lengths": [5, 2], "output": "all"}
+    sequence = {"layer": layer, "input": u, "state": None}
+    found = [
+        Target(
+            "UnICORNN",
+            UnICORNN,
+            sizes | {"num_layers": 2, "residual": 0, "init": "paper"} | flags | own | common,
+        ),
+        Target("layer", layer, {"input": u} | run),
+        Target("layer.step", layer.step, {"input_n": u[0], "state": (y, y)}),
+        Target("layer.inverse", layer.inverse, {"input": u, "state": (y, y), "lengths": None}),
+        Target("UnICORNNCell", UnICORNNCell, sizes | own | {"train_time_step": True, "device": None, "dtype": None}),
+        Target("cell", cell, {"input": u[0], "state": (y[0], y[0])}),
+        Target("functional.unicornn", functional.unicornn, {"input": u, "weights": WEIGHTS, "mask": None} | run | own),
+        Target(
+            "functional.step",
+            functional.step,
+            {"input": u[0], "weights": WEIGHTS, "state": None, "mask": None} | own,
+        ),
+        Target(
+            "functional.inverse",
+            functional.inverse,
+            {"input": u, "weights": WEIGHTS, "state": (y, y), "dt": 0.1, "alpha": 1.0, "lengths": None, "mask": None},
+        ),
+        Target("functional.time_steps", functional.time_steps, {"c": list(WEIGHTS.c), "dt": 0.1}),
+        Target("functional.pick_backend", functional.pick_backend, {"backend": "auto", "device": torch.device("cpu")}),
+        Target("State.to", FINAL.to, {"device": "cpu"}),
+        Target(
+            "Network", models.Network, {"rnn": layer, "outputs": 2, "every_step": False, "patch": 1, "readout": "last"}
+        ),
+        Target("network", NETWORK, {"u": u, "lengths": None, "bptt": 0}),
+        Target("patched", models.patched, {"u": u, "lengths": None, "k": 2}),
+        Target(
+            "TextClassifier",
+            models.TextClassifier,
+            {"rnn": layer, "outputs": 2, "vectors": torch.randn(9, d), "embedding_dropout": 0.0},
+        ),
+        Target(
+            "build",
+            models.build,
+            {"kind": "classify", "model": "unicornn", "d": d, "outputs": 2, "options": {"hidden_size": m}},
+        ),
+        Target("count", models.count, {"network": NETWORK}),
+        Target("theory.bounds", theory.bounds, {"layer": layer, "N": 5, "target": 0.0}),
+        Target("theory.energy", theory.energy, {"orbit": ORBIT}),
+        Target("theory.explicit_euler", theory.explicit_euler, {"orbit": ORBIT}),
+        Target("theory.gradient_orbit", theory.gradient_orbit, {"orbit": ORBIT, "parameter": "w"}),
+        Target("theory.gradient_hamiltonian", theory.gradient_hamiltonian, sequence | {"parameter": "w"}),
+        Target("theory.gradient_profile", theory.gradient_profile, {"module": layer, "input": u, "chunk": 3}),
+        Target(
+            "theory.lyapunov_exponent",
+            theory.lyapunov_exponent,
+            {"module": layer, "input": u, "size": 1e-7, "period": 2},
+        ),
+        Target("theory.papers_exponent", theory.papers_exponent, {"L": 3, "S": 0}),
+        Target("theory.layers_on_the_shortest_way", theory.layers_on_the_shortest_way, {"L": 3, "S": 0}),
+    ]
+    for name in ("orbits", "hamiltonian", "jacobian", "reconstruction_error"):
+        found.append(Target(f"theory.{name}", getattr(theory, name), dict(sequence)))
+    for name in ("contributions", "one_way", "representation"):
+        found.append(Target(f"theory.{name}", getattr(theory, name), sequence | {"target": 0.0}))
+    for name, model in MODELS.items():
+        if name == "sign-ncde":
+            continue
+        found.append(Target(name, model, sizes | {"num_layers": 1} | common | defaults(name)))
+        baseline = model(d, m, L)
+        state = tuple(torch.zeros(L, b, width) for width in baseline.state_widths)
+        found.append(Target(f"{name}()", baseline, {"input": u} | run | {"state": state}))
+    return found
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """The hyperparameters of a baseline."""
+    outside = ("hidden_size", "num_layers", *models.READING)
+    return {k: v for k, v in models.layer_options(name).items() if k not in outside and k != "dropout"}
+
+
+def show(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"tensor{tuple(value.shape)} {value.dtype} {value.device} {value.layout}"
+    if isinstance(value, State):
+        return f"State of {len(value)}"
+    if isinstance(value, nn.Module):
+        return type(value).__name__
+    if isinstance(value, (tuple, list)) and any(isinstance(t, torch.Tensor) for t in value):
+        return f"{type(value).__name__} of {[show(t) for t in value]}"
+    return ("1" + "0" * 9 + "…") if type(value) is int and value > 10**100 else f"{type(value).__name__} {value!r:.40}"
+
+
+def attempt(target: Target, name: str, value: Any) -> str:
+    """ "named", "accepted", or what went wrong."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            target.call(**target.arguments | {name: value})
+        except UnicornnError as error:
+            said = str(error).split(":")[0]
+            words = {word.split("[")[0].split(".")[0] for word in said.replace(",", " ").split()}
+            if {name, ALSO.get(name)} & words or (name == "weights" and words & {"w", "V", "b", "c", "Lambda"}):
+                return "named"
+            if isinstance(value, (torch.Tensor, Weights)) and words & {*target.arguments, "input"}:
+                return "named"  # a tensor that could be right, but not together with the others
+            return f"names {said[:60]!r}, not the argument"
+        except ImportError as error:
+            return "named" if str(error).startswith("backend:") else f"{type(error).__name__}: {error}"
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error)[:90]!r}".replace("\n", " ")
+    return "accepted"
+
+
+def draw(count: int, seed: int) -> list[tuple[Target, str, Any]]:
+    make, all_targets = random.Random(seed), targets()
+    calls = []
+    for _ in range(count):
+        target = make.choice(all_targets)
+        calls.append((target, make.choice(list(target.arguments)), make.choice(VALUES)))
+    return calls
