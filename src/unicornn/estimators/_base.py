@@ -302,7 +302,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.budget is not None:
             checks.positive("budget", self.budget)
         share = self.validation_fraction
-        checks.number("validation_fraction", share, "a number from 0 up to 1", 0 <= share < 1)
+        checks.number("validation_fraction", share, "a number from 0 up to 1", lambda x: 0 <= x < 1)
 
     def _settings(self, seed: int) -> networks.Settings:
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
