@@ -1,5 +1,6 @@
 """The ladder: reference under autograd ⇄ adjoint by hand ⇄ kernels. Output, final state and every gradient."""
 
+import math
 from functools import cache
 
 import pytest
@@ -89,6 +90,21 @@ def test_invert_equals_store_bit_for_bit(case, rung, dtype):
     assert torch.equal(inverted[1], stored[1])
     for name, a, b in zip(problem(case, rung, dtype).names(), inverted[2], stored[2], strict=True):
         assert torch.equal(a, b), name
+
+
+@both_dtypes
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_stays_so(rung, dtype, bad):
+    p = Problem(N=6, dtype=dtype).to(GPU if rung == "triton" else "cpu")
+    p.u[2, 1, 0] = bad
+    stack = Stack(RUNGS[rung], p.coefficients, p.u, to_grid(torch.stack([p.y, p.z]))[0])
+    output = stack.forward(True, None, None)
+    assert output[2:, 1].isnan().all()
+    assert output[:2].isfinite().all()
+    assert output[:, [0, 2]].isfinite().all()
+    assert stack.out_of_range == [1, 2]
+    assert value(stack.state, None, dtype)[:, :, 1].isnan().all()
 
 
 @pytest.mark.parametrize("backend", ["cpu", "triton"])

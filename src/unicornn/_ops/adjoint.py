@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn._state import RANGE, UNIT
+from unicornn._state import GONE, RANGE, UNIT
 
 
 def fade(horizon: float) -> float:
@@ -59,27 +59,42 @@ class Recurrence:
         self.state.copy_(mark)
 
     def _real(self, units: Tensor) -> Tensor:
-        return units.to(self.w.dtype) * self.unit
+        real = units.to(self.w.dtype) * self.unit
+        return real.masked_fill(units == GONE, math.nan) if units.dtype == torch.int64 else real
+
+    def _activated(self, y: Tensor, x: Tensor) -> Tensor:
+        """tanh(w y + x + b); no number where the drive is infinite."""
+        v = self.w * y + (x + self.b)
+        return torch.tanh(v + (v - v))
 
     def _kick(self, t: Tensor, Y: Tensor) -> Tensor:
         """a (t + α y), rounded to the grid."""
         force = t.double() + self.alpha * (Y.double() * self.unit)
-        return (self.a / self.unit * force).round().to(self.state.dtype)
+        return self._whole(self.a / self.unit * force)
 
     def _drift(self, Z: Tensor) -> Tensor:
         """a z, rounded to the grid."""
-        return (self.a * Z.double()).round().to(self.state.dtype)
+        return self._whole(self.a * Z.double())
+
+    def _whole(self, v: Tensor) -> Tensor:
+        """Rounded; as an integer, what is none or is beyond the range takes the state out of it (see ``_check``)."""
+        v = v.round()
+        if self.state.dtype == torch.int64:
+            v = torch.where(v.abs() < RANGE / self.unit, v, GONE)
+        return v.to(self.state.dtype)
 
     def _check(self) -> None:
-        size = self.state.double().abs().sum(0)
-        self.out_of_range += int((~(size * self.unit < RANGE)).sum())
+        lost = ~(self.state.double().abs().sum(0) * self.unit < RANGE)
+        self.out_of_range += int(lost.sum())
+        if self.state.dtype == torch.int64:
+            self.state.masked_fill_(lost, GONE)
 
     def advance(self, x: Tensor, y: Tensor, active: np.ndarray[Any, Any]) -> None:
         """Forwards: x (K, b, m) becomes t = tanh(w y + x + b); y (K, b, m) is written, zero in the padding."""
         Y, Z = self.state
         for n, k in enumerate(active):
             before = self._real(Y[:k])
-            x[n, :k] = torch.tanh(self.w * before + (x[n, :k] + self.b))
+            x[n, :k] = self._activated(before, x[n, :k])
             Z[:k] -= self._kick(x[n, :k], Y[:k])
             Y[:k] += self._drift(Z[:k])
             self._check()
@@ -92,6 +107,7 @@ class Recurrence:
         for n, k in enumerate(active):
             Z[:k] -= self._kick(t[n, :k], Y[:k])
             Y[:k] += self._drift(Z[:k])
+            self._check()
             y[n + 1, :k], y[n + 1, k:], z[n, :k] = self._real(Y[:k]), 0, self._real(Z[:k])
 
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
@@ -104,7 +120,7 @@ class Recurrence:
             z[n, :k] = self._real(Z[:k])
             Y[:k] -= self._drift(Z[:k])
             y[n, :k] = self._real(Y[:k])
-            x[n, :k] = torch.tanh(self.w * y[n, :k] + (x[n, :k] + self.b))
+            x[n, :k] = self._activated(y[n, :k], x[n, :k])
             Z[:k] += self._kick(x[n, :k], Y[:k])
             self._check()
 
