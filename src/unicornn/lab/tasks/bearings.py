@@ -138,7 +138,15 @@ TASK = Task(
     outputs=FAULTS,
     size="44 recordings of about 121,000 samples, d = 1",
     models={
-        "unicornn": {"hidden_size": 64, "num_layers": 2, "dt": 0.5, "alpha": 1.0},
+        "unicornn": {
+            "hidden_size": 64,
+            "num_layers": 2,
+            "dt": 0.5,
+            "alpha": 10.0,
+            "init": "spread",
+            "readout": "energy",
+            "horizon": 100.0,
+        },  # without a horizon the gradients of 12,000 steps overflow
         "lstm": {"hidden_size": 32},
         "cornn": {"hidden_size": 64},
     },
