@@ -45,6 +45,13 @@ def test_classes_keep_their_kind(labels, tmp_path):
     assert again.classes_.tolist() == sorted(labels)
 
 
+def test_numbers_as_a_search_draws_them(tmp_path):
+    X, y, _ = tones(8)
+    drawn = {"hidden_size": np.int64(4), "max_epochs": np.int32(1), "lr": np.float32(0.01), "dt": np.float64(0.5)}
+    UnICORNNClassifier("network", num_layers=1, random_state=0, **drawn).fit(X, y).save_pretrained(tmp_path)
+    assert load(tmp_path).hidden_size == 4
+
+
 def test_the_card_says_what_and_how_well(tmp_path):
     X, y, _ = tones(8)
     UnICORNNClassifier(random_state=0).fit(X, y).save_pretrained(tmp_path)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
 from unicornn.estimators._oscillators import POOLS, Oscillators, pooled, sampled
-from unicornn.estimators._series import Scaling, Series, as_series
+from unicornn.estimators._series import Scaling, Series, as_series, plain
 
 SAMPLE = 4096  # windows, from which the levels of an octave are taken
 
@@ -79,9 +79,10 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draws the oscillators, and takes scales and levels from X; see ``as_series`` for its forms. y is not used."""
-        m = checks.whole("n_oscillators", self.n_oscillators, 1)
-        least = checks.whole("smallest_window", self.smallest_window, 1)
-        checks.whole("overlap", self.overlap, 1)
+        given = plain(self.get_params(deep=False))
+        m = checks.whole("n_oscillators", given["n_oscillators"], 1)
+        least = checks.whole("smallest_window", given["smallest_window"], 1)
+        checks.whole("overlap", given["overlap"], 1)
         quantiles = np.asarray(list(self.quantiles), dtype=np.float64)
         if quantiles.ndim != 1 or ((quantiles <= 0) | (quantiles >= 1)).any():
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")

@@ -19,7 +19,7 @@ from unicornn.estimators._bank import OscillatorBank, features_in
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import Scaling, Series, as_series, channel_names
+from unicornn.estimators._series import Scaling, Series, as_series, channel_names, plain
 
 MODELS = ("bank", "network", "both")
 
@@ -173,7 +173,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         examples = self._examples([self._scaling(x) for x in series], target, weights)
         random = np.random.RandomState((self._seed + self.n_iter_) % 2**31)
         with networks.own_random_numbers(self._seed):
-            value = networks.epoch(self._network, optimiser, examples, self.batch_size, random)
+            value = networks.epoch(self._network, optimiser, examples, int(self.batch_size), random)
         self.history_.append({"train_loss": value})
         self.n_iter_ += 1
 
@@ -241,7 +241,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             parts.append(self._bank.transform(series))
         if "network" in self.models_:
             prepared = [self._scaling(x) for x in series]
-            parts.append(networks.outputs(self._network, prepared, self.batch_size, features=True))
+            parts.append(networks.outputs(self._network, prepared, int(self.batch_size), features=True))
         return np.concatenate(parts, 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -266,7 +266,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _network_reads(self, series: Series) -> np.ndarray:
         prepared = [self._scaling(x) for x in series]
-        return networks.outputs(self._network, prepared, self.batch_size).astype(np.float64)
+        return networks.outputs(self._network, prepared, int(self.batch_size)).astype(np.float64)
 
     # Checks
 
@@ -291,25 +291,36 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return series, self._encode(data[1])
 
     def _check_settings(self) -> None:
+        given = plain(self.get_params(deep=False))
         checks.choice("model", self.model, MODELS)
         for name in ("hidden_size", "num_layers", "max_epochs", "batch_size", "patience"):
-            checks.whole(name, getattr(self, name), 1)
-        checks.positive("lr", self.lr)
+            checks.whole(name, given[name], 1)
+        checks.positive("lr", given["lr"])
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))
         else:
-            checks.positive("dt", self.dt)
+            checks.positive("dt", given["dt"])
         if self.budget is not None:
-            checks.positive("budget", self.budget)
-        share = self.validation_fraction
+            checks.positive("budget", given["budget"])
+        share = given["validation_fraction"]
         checks.number("validation_fraction", share, "a number from 0 up to 1", lambda x: 0 <= x < 1)
 
     def _settings(self, seed: int) -> networks.Settings:
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
-        return networks.Settings(
-            self.hidden_size, self.num_layers, self.alpha, self.readout, self.horizon, self.max_epochs, self.batch_size,
-            self.lr, self.patience, torch.device(device), self.budget, seed,
-        )  # fmt: skip
+        given = plain(self.get_params(deep=False))
+        names = (
+            "hidden_size",
+            "num_layers",
+            "alpha",
+            "readout",
+            "horizon",
+            "max_epochs",
+            "batch_size",
+            "lr",
+            "patience",
+        )
+        own = {name: given[name] for name in (*names, "budget")}
+        return networks.Settings(**own, device=torch.device(device), seed=seed)
 
     @staticmethod
     def _examples(series: Series, target: np.ndarray, weights: np.ndarray) -> networks.Examples:

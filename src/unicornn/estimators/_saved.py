@@ -27,7 +27,7 @@ from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._card import card
 from unicornn.estimators._oscillators import Oscillators
 from unicornn.estimators._ridge import Ridge
-from unicornn.estimators._series import Scaling
+from unicornn.estimators._series import Scaling, plain
 
 FORMAT, VERSION = "unicornn.estimators", 1
 CONFIG, TENSORS, PREPROCESSING, CARD = "config.json", "model.safetensors", "preprocessing.json", "README.md"
@@ -146,7 +146,7 @@ def _read(folder: Path, name: str, sha256: str) -> bytes:
 
 
 def _config(estimator: Any) -> dict[str, Any]:
-    settings = estimator.get_params(deep=False)
+    settings = plain(estimator.get_params(deep=False))
     if not isinstance(settings["random_state"], (int, type(None))):
         settings["random_state"] = None  # a generator has no form on disk, and is not needed to predict
     if isinstance(settings.get("class_weight"), dict):

@@ -117,6 +117,11 @@ def _from_frame(X: Any) -> Series:
     return series
 
 
+def plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with NumPy's numbers, as a search draws them, as Python's own."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+
+
 def channel_names(X: Any) -> list[str] | None:
     """The columns of a DataFrame of series, or None of what has no names."""
     framed = getattr(getattr(X, "index", None), "nlevels", 1) == 2

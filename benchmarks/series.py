@@ -1,0 +1,111 @@
+"""The sets of time series on which the estimators are compared; files as in the data folder's README."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unicornn.lab import tasks
+from unicornn.lab.data import Source
+from unicornn.lab.data._archives import members
+from unicornn.lab.fit import read
+
+UCR = (
+    "ACSF1", "Computers", "EOGHorizontalSignal", "Earthquakes", "Haptics", "InsectEPGRegularTrain",
+    "RefrigerationDevices", "ShapeletSim",
+)  # fmt: skip
+UEA = ("AtrialFibrillation", "Epilepsy", "JapaneseVowels")
+RATES = {"respiratory rate": "bidmc-rr", "heart rate": "bidmc-hr"}
+NAMES = (*UCR, *UEA, "worms44", "bearings", *RATES)
+FRAMES, WINDOW, EVERY, FOLDS, SAMPLES = 17_984, 12_000, 6, 5, 60_001
+
+
+@dataclass
+class Split:
+    """What to fit and what to predict; groups of the series to be fitted, or None."""
+
+    X: list[np.ndarray]
+    y: np.ndarray
+    X_test: list[np.ndarray]
+    y_test: np.ndarray
+    groups: np.ndarray | None = None
+
+
+def splits(name: str, folder: Path) -> list[Split]:
+    """Those of a set: one, or five folds of the worms."""
+    if name in UCR:
+        return [_ucr(name, folder)]
+    if name in UEA:
+        train, test = (read(folder / "uea" / f"{name}_{part}.ts") for part in ("TRAIN", "TEST"))
+        return [Split(train.series, _targets(train), test.series, _targets(test))]
+    if name == "worms44":
+        return _worms(folder)
+    return [_bearings(folder)] if name == "bearings" else [_rates(RATES[name], folder)]
+
+
+def _targets(data: Any) -> np.ndarray:
+    return np.asarray(data.target)
+
+
+def _ucr(name: str, folder: Path) -> Split:
+    found = {}
+    for path, content in members(folder / "ucr" / "ucr8.tar.xz", f"{name}_TRAIN.tsv", f"{name}_TEST.tsv"):
+        with tempfile.TemporaryDirectory() as temporary:
+            own = Path(temporary) / Path(path).name
+            own.write_bytes(content)
+            found[own.stem.rpartition("_")[2]] = read(own)
+    train, test = found["TRAIN"], found["TEST"]
+    return Split(train.series, _targets(train), test.series, _targets(test))
+
+
+def _recordings(path: Path) -> tuple[list[np.ndarray], Any]:
+    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+        values = arrays["values"]
+        values = values[:, None] if values.ndim == 1 else values
+        return np.split(values, np.cumsum(arrays["lengths"])[:-1]), {name: arrays[name] for name in arrays.files}
+
+
+def _worms(folder: Path) -> list[Split]:
+    """Recordings cut to one length, for it would give the class away; five stratified folds."""
+    from sklearn.model_selection import StratifiedKFold
+
+    series, arrays = _recordings(folder / "worms44" / "worms44.npz")
+    long = [i for i, x in enumerate(series) if len(x) >= FRAMES]
+    X, y = [series[i][:FRAMES] for i in long], arrays["labels"][long]
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y)
+    return [Split([X[i] for i in a], y[a], [X[i] for i in b], y[b]) for a, b in folds]
+
+
+def _bearings(folder: Path) -> Split:
+    """Windows of one second; trained on three loads, tested on the fourth."""
+    series, arrays = _recordings(folder / "bearings" / "bearings.npz")
+    split = Split([], np.array([]), [], np.array([]))
+    labels: tuple[list[int], list[int]] = ([], [])
+    for x, label, load in zip(series, arrays["labels"], arrays["loads"], strict=True):
+        test = load == arrays["loads"].max()
+        windows = [x[start : start + WINDOW] for start in range(0, len(x) - WINDOW + 1, WINDOW)]
+        (split.X_test if test else split.X).extend(windows)
+        labels[test].extend([int(label)] * len(windows))
+    split.y, split.y_test = np.array(labels[0]), np.array(labels[1])
+    return split
+
+
+def _rates(task: str, folder: Path) -> Split:
+    """Every sixth window of 32 s; no patient is in both parts."""
+    found = tasks.find(task)
+    options = {option: values[0] for option, values in found.options.items()} | {"split": "patient"}
+    parts = found.load(Source(folder), options, 0)
+
+    def windows(part: Any) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        rows, whole = part.rows[::EVERY], part.whole
+        X = [whole.signals[begin : begin + 4000] for begin in whole.begin[rows]]
+        return X, whole.target[rows].numpy(), whole.begin[rows] // SAMPLES
+
+    X, y, groups = windows(parts.train)
+    X_test, y_test, _ = windows(parts.test)
+    return Split(X, y, X_test, y_test, groups)
