@@ -23,7 +23,8 @@ SUBJECTS = {
     r"tests/baselines/(ops/|test_(dense|linear|elementwise|sign_ncde))|is_the_reference",
     "exact reversal, and `invert` equal to `store`": r"test_exact|theory/test_memory|invert_is_store|goes_back",
     "numbers that are not finite": r"not_finite|nan_|_nan|no_class|never_better",
-    "arguments that are refused": r"test_checks|fuzz|spoilt|wrong_argument|are_named|is_named|mistakes",
+    "arguments that are refused": r"test_checks|test_fuzz|wrong_argument|are_named|is_named|mistakes",
+    "tensors that are not what they seem, in the fast step": r"ops/test_step",
     "kills, stops and full disks": r"kill|stopped|resume|sigterm|ctrl_c|full_disk|disk_that|swept_up|abandoned",
     "damaged, altered and hostile files": r"lab/data/test_(archives|fetch|files|formats)|corrupt|damaged|malformed|"
     r"truncated|flipped|refused|missing_or_out_of_order|bad_checkpoint|broken",
