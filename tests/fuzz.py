@@ -116,7 +116,7 @@ def targets() -> list[Target]:
         Target(
             "theory.lyapunov_exponent",
             theory.lyapunov_exponent,
-            {"module": layer, "input": u, "size": 1e-7, "period": 2},
+            {"module": layer, "input": u.repeat(20, 1, 1), "size": 1e-7, "period": 2},
         ),
         Target("theory.papers_exponent", theory.papers_exponent, {"L": 3, "S": 0}),
         Target("theory.layers_on_the_shortest_way", theory.layers_on_the_shortest_way, {"L": 3, "S": 0}),
@@ -182,3 +182,37 @@ def draw(count: int, seed: int) -> list[tuple[Target, str, Any]]:
         target = make.choice(all_targets)
         calls.append((target, make.choice(list(target.arguments)), make.choice(VALUES)))
     return calls
+
+
+OPTIONAL = ("state", "lengths", "mask", "device", "dtype")
+"""Arguments that may be None, whatever is given in ``targets``."""
+
+
+def meant(name: str, usual: Any, value: Any) -> bool:
+    """Whether a value is meant to be accepted where another one is usual: of its kind, and finite if it is a number."""
+    if value is None:
+        return usual is None or name in OPTIONAL
+    if name == "device":
+        return isinstance(value, (str, torch.device))
+    if name == "dtype":
+        return isinstance(value, torch.dtype) and value.is_floating_point
+    if name == "lengths":
+        return isinstance(value, (list, tuple)) or (isinstance(value, torch.Tensor) and value.dtype == torch.int64)
+    if name in ("state", "c", "weights"):
+        return isinstance(value, (list, tuple))
+    if name in ("dt", "target", "mask", "horizon") and isinstance(value, (list, tuple, torch.Tensor)):
+        return True  # one per layer; one per sequence and neuron
+    if name == "output" and isinstance(value, torch.Tensor):
+        return value.dtype == torch.int64
+    if isinstance(usual, bool):
+        return isinstance(value, bool)
+    if isinstance(usual, (int, float)) or usual is None:
+        whole = isinstance(usual, int) and name not in ("alpha", "dt", "S")
+        real = isinstance(value, int) or (isinstance(value, float) and not whole)
+        return real and not isinstance(value, bool) and abs(value) < 10**300
+    if isinstance(usual, str) and name == "readout":
+        return isinstance(value, (str, list, tuple))
+    for kind in (str, torch.Tensor, nn.Module, theory.Orbit, dict):
+        if isinstance(usual, kind):
+            return isinstance(value, kind)
+    return False

@@ -112,7 +112,7 @@ class IndRNN(Baseline):
     ) -> None:
         own = {
             "connection": checks.choice("connection", connection, CONNECTIONS),
-            "batch_norm": batch_norm,
+            "batch_norm": checks.flag("batch_norm", batch_norm),
             "length": None if length is None else checks.whole("length", length, 1),
         }
         super().__init__(input_size, hidden_size, num_layers, IndRNNLayer, own, **common)

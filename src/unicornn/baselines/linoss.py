@@ -108,10 +108,11 @@ class LinOSS(Baseline):
         batch_norm: bool = True,
         **common: Unpack[Common],
     ) -> None:
-        P = checks.whole("state_size", hidden_size if state_size is None else state_size, 1)
+        m = checks.whole("hidden_size", hidden_size, 1)
+        P = m if state_size is None else checks.whole("state_size", state_size, 1)
         own = {
             "state_size": P,
             "discretisation": checks.choice("discretisation", discretisation, DISCRETISATIONS),
-            "batch_norm": batch_norm,
+            "batch_norm": checks.flag("batch_norm", batch_norm),
         }
         super().__init__(input_size, hidden_size, num_layers, LinOSSLayer, own, states=(P,) * 4, **common)

@@ -94,5 +94,5 @@ class SRU(Baseline):
         **common: Unpack[Common],
     ) -> None:
         own = {"highway_bias": checks.number("highway_bias", highway_bias, "a finite number")}
-        own = own | {"batch_norm": batch_norm}
+        own = own | {"batch_norm": checks.flag("batch_norm", batch_norm)}
         super().__init__(input_size, hidden_size, num_layers, SRULayer, own, **common)
