@@ -165,8 +165,8 @@ def attempt(target: Target, name: str, value: Any) -> str:
             words = {word.split("[")[0].split(".")[0] for word in said.replace(",", " ").split()}
             if {name, ALSO.get(name)} & words or (name == "weights" and words & {"w", "V", "b", "c", "Lambda"}):
                 return "named"
-            if isinstance(value, (torch.Tensor, Weights)) and words & {*target.arguments, "input"}:
-                return "named"  # a tensor that could be right, but not together with the others
+            if isinstance(value, (torch.Tensor, Weights, nn.Module)) and words & {*target.arguments, "input"}:
+                return "named"  # something that could be right, but not together with the others
             return f"names {said[:60]!r}, not the argument"
         except ImportError as error:
             return "named" if str(error).startswith("backend:") else f"{type(error).__name__}: {error}"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
-from unicornn.theory._profile import check_module, check_sequence, tensors_of
+from unicornn.theory._profile import check_module, check_sequence, ran, tensors_of
 
 
 class Lyapunov(NamedTuple):
@@ -60,9 +60,9 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
 
     growth, settle = [], N // 10 // period
     with torch.no_grad():
-        _, state = net(changed[:period])
+        _, state = ran(net, changed[:period])
         for n in range(period, N - period + 1, period):
-            _, state = net(both[n : n + period], _pulled_back(state, b, size))
+            _, state = ran(net, both[n : n + period], _pulled_back(state, b, size))
             growth.append(torch.log(_distance(state, b) / size))
     kept = torch.stack(growth[settle:])
     running = kept.cumsum(0) / (period * torch.arange(1, len(kept) + 1, dtype=torch.float64)[:, None])

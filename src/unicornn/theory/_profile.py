@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +27,16 @@ def check_sequence(input: Any) -> None:
 
 
 def check_module(module: Any) -> None:
-    if not isinstance(module, nn.Module) or not hasattr(module, "hidden_size"):
-        raise BadType(f"module: expected a recurrent module such as UnICORNN or nn.LSTM, got {type(module).__name__}")
+    if not isinstance(module, nn.Module) or len(inspect.signature(module.forward).parameters) < 2:
+        raise BadType(f"module: expected one that takes (input, state), got {type(module).__name__}")
+
+
+def ran(module: nn.Module, *arguments: Any) -> tuple[Tensor, Any]:
+    """What the module makes of input and state."""
+    result = module(*arguments)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise BadType(f"module: expected one that gives (output, state), but {type(module).__name__} does not")
+    return result
 
 
 def _half_square(output: Tensor) -> Tensor:
@@ -75,7 +84,7 @@ def gradient_profile(
 
 def _profile(module: nn.Module, u: Tensor, loss: Callable[[Tensor], Tensor], chunk: int, first: bool) -> Tensor:
     def run(part: Tensor, state: Any) -> tuple[Tensor, Any]:
-        output, state = module(part.transpose(0, 1) if first else part, state)
+        output, state = ran(module, part.transpose(0, 1) if first else part, state)
         return (output.transpose(0, 1) if first else output)[-1], state
 
     cuts = list(range(0, len(u), chunk))
