@@ -10,7 +10,7 @@ PENALTIES = np.logspace(-6, 3, 19)  # times the number of features
 TEMPERATURES = np.logspace(-1, 2, 31)
 MOST = 2048  # series from which the penalty is chosen
 FAR = 10.0
-BLOCK = 1024  # features at a time, where double precision would double the memory
+BLOCK = 1024  # series or features at a time, for all of them in double precision would need much memory
 
 
 @dataclass
@@ -58,11 +58,10 @@ class Ridge:
             seed: of the folds, and of the series by which the penalty is chosen if there are very many.
         """
         s = np.ones(len(F)) if weights is None else weights * len(F) / weights.sum()
-        mean = (s @ F) / len(F)
-        deviation = np.sqrt((s @ F.astype(np.float64) ** 2) / len(F) - mean**2 + 1e-30)
+        mean, deviation = _moments(F, s)
         constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-6)
         deviation = np.where(constant, np.inf, deviation)  # a constant feature counts for nothing
-        Z = ((F - mean) / deviation).astype(np.float32)
+        Z = np.concatenate([(F[rows] - mean) / deviation for rows in _blocks(len(F))], dtype=np.float32)
         random = np.random.RandomState(seed)
         rows = np.sort(random.permutation(len(F))[:MOST])
         penalties = PENALTIES * max(1, int((~constant).sum()))
@@ -75,14 +74,26 @@ class Ridge:
 
     def predict(self, F: np.ndarray) -> np.ndarray:
         """(n, k). A feature further than ten deviations from the mean counts as ten: it tells nothing more."""
-        return np.clip((F - self.mean) / self.deviation, -FAR, FAR) @ self.coefficients + self.intercept
+        near = (np.clip((F[rows] - self.mean) / self.deviation, -FAR, FAR) for rows in _blocks(len(F)))
+        return np.concatenate([Z @ self.coefficients for Z in near]) + self.intercept
+
+
+def _blocks(n: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
+
+
+def _moments(F: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the deviation of every feature, with weights s whose mean is 1."""
+    mean = sum(s[rows] @ F[rows].astype(np.float64) for rows in _blocks(len(F))) / len(F)
+    square = sum(s[rows] @ (F[rows] - mean) ** 2 for rows in _blocks(len(F))) / len(F)
+    return np.asarray(mean), np.sqrt(square)
 
 
 def _gram(Z: np.ndarray) -> np.ndarray:
     """Z Zᵀ in double precision."""
     K = np.zeros((len(Z), len(Z)))
-    for start in range(0, Z.shape[1], BLOCK):
-        block = Z[:, start : start + BLOCK].astype(np.float64)
+    for columns in _blocks(Z.shape[1]):
+        block = Z[:, columns].astype(np.float64)
         K += block @ block.T
     return K
 
@@ -152,7 +163,7 @@ def _solve(Z: np.ndarray, Y: np.ndarray, s: np.ndarray, penalty: float) -> tuple
         K = r[:, None] * _gram(Z) * r
         K[np.diag_indices(n)] += penalty
         dual = np.linalg.solve(K, T)
-        return Z.T.astype(np.float64) @ (r[:, None] * dual), centre
+        return np.concatenate([Z[:, part].T.astype(np.float64) @ (r[:, None] * dual) for part in _blocks(p)]), centre
     A = r[:, None] * Z
     G = A.T @ A
     G[np.diag_indices(p)] += penalty
