@@ -33,7 +33,7 @@ def small_amplitude(a: float, alpha: float, w: float, sigma: float, N: int) -> f
 
 
 def by_shear(a: float, alpha: float, w: float, sigma: float, N: int) -> float:
-    """ln of the growth over N steps at any amplitude: 0.2893 ∫ (D ω'²)^(1/3) dt, by quadrature.
+    """ln of the growth over N steps at any amplitude: ∫ 0.2893 (D ω'²)^(1/3) + w² a Var(s) / (8 ω²) dt, by quadrature.
 
     The force is averaged over the noise; ω(I) is the frequency against the action, D = σ² a ⟨F²⟩ / ω⁴ the strength with
     which noise turns a phase into an action. The energy is that of a random walk:
@@ -47,7 +47,7 @@ def by_shear(a: float, alpha: float, w: float, sigma: float, N: int) -> float:
 
     potential = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (force(grid)[1:] + force(grid)[:-1]) / 2)])
     angle = (np.arange(200) + 0.5) / 200 * np.pi / 2
-    energy, action, frequency, spread = [], [], [], []
+    energy, action, frequency, spread, direct = [], [], [], [], []
     for A in np.logspace(-3.5, 4, 200):
         y, top = A * np.sin(angle), np.interp(A, grid, potential)
         z = np.sqrt(2 * np.maximum(top - np.interp(y, grid, potential), 1e-300))
@@ -57,9 +57,12 @@ def by_shear(a: float, alpha: float, w: float, sigma: float, N: int) -> float:
         energy.append(top)
         frequency.append(ω)
         action.append(4 * (z * dy).sum() / (2 * np.pi))
+        s = 1 - np.tanh(w * y[:, None] + sigma * at) ** 2
+        variance = (s**2 * weight).sum(1) / weight.sum() - ((s * weight).sum(1) / weight.sum()) ** 2
+        direct.append(w**2 * a * 4 * (variance * dy / z).sum() / period / (8 * ω**2))
         spread.append(4 * (force(y) ** 2 * dy / z).sum() / period / ω**4)
     shear = np.gradient(np.array(frequency), np.array(action))
-    local = 0.2893 * (sigma**2 * a * np.array(spread) * shear**2) ** (1 / 3)
+    local = 0.2893 * (sigma**2 * a * np.array(spread) * shear**2) ** (1 / 3) + np.array(direct)
     t = a * N * np.linspace(0, 1, 500) ** 3
     quantiles = -np.log1p(-(np.arange(32) + 0.5) / 32)
     mean = np.mean([np.interp(sigma**2 * a / 2 * t * q, energy, local) for q in quantiles], axis=0)
@@ -94,8 +97,9 @@ def noise(N: int, d: int = 2) -> Tensor:
 
 def described(layer: UnICORNN, u: Tensor) -> dict[str, Any]:
     growth = theory.gradient_growth(layer, u)
+    overflow = growth.overflow if math.isfinite(growth.overflow) else None
     return {"N": len(u), "dt": layer.dt, "alpha": layer.alpha, "layers": layer.num_layers, "ln growth": growth.growth,
-            "exponent": growth.exponent, "overflow": growth.overflow, "ratio": growth.ratio}  # fmt: skip
+            "exponent": growth.exponent, "overflow": overflow, "ratio": growth.ratio}  # fmt: skip
 
 
 def drawn(*arguments: Any, **options: Any) -> UnICORNN:

@@ -1,4 +1,4 @@
-"""The tables of docs/theory.md, from results/theory.json; ``python -m benchmarks.theory`` draws its plots."""
+"""The tables of docs/theory.md, from results/theory.json and growth.json; ``benchmarks.theory`` draws its plots."""
 
 from __future__ import annotations
 
@@ -64,8 +64,61 @@ def tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
+def growth_tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The blocks of the section about the growth of gradients."""
+    rows = result["exponents"]
+    N, weights = max(row["N"] for row in rows), sorted({row["w"] for row in rows})
+    settings = sorted({(row["a"], row["alpha"], row["sigma"]) for row in rows})
+
+    def at(**where: float) -> dict[str, Any]:
+        return next(row for row in rows if all(row[k] == v for k, v in where.items()))
+
+    long = []
+    for a, alpha, sigma in settings:
+        found = [at(N=N, a=a, alpha=alpha, sigma=sigma, w=w) for w in weights]
+        cells = [f"{r['ln growth']:.3g} ({r['by shear']:.3g}), {r['ln growth'] / N:.1e}" for r in found]
+        long.append([a, f"{alpha:g}", f"{sigma:g}", *cells])
+    chosen = [(a, w) for a in sorted({row["a"] for row in rows}) for w in weights]
+    lengths = [
+        [a, f"{w:g}", *(f"{r['ln growth']:.3g} ({r['small amplitude']:.3g})" for r in found)]
+        for a, w in chosen
+        for found in [[at(N=n, a=a, alpha=1.0, sigma=0.2, w=w) for n in sorted({row["N"] for row in rows})]]
+    ]
+    head = ["a", "α", "σ", *(f"w = {w:g}: ln growth (formula), per step" for w in weights)]
+    return {
+        "exponents": [f"N = {N:,}.", "", *table(head, long)],
+        "lengths": table(
+            ["a (α = 1, σ = 0.2)", "w", *(f"N = {n:,}" for n in sorted({row["N"] for row in rows}))], lengths
+        ),
+        "worst": table(
+            ["a", "α", "w", "measured per step", "bound"],
+            [[r["a"], f"{r['alpha']:g}", f"{r['w']:g}", f"{r['measured']:.2e}", f"{r['bound']:.2e}"]
+             for r in result["worst"]],
+        ),
+        "layers": table(
+            ["N", "α", "Δt", "L", "ln growth", "exponent per step", "overflow at N ="],
+            [[f"{r['N']:,}", f"{r['alpha']:g}", r["dt"][0], r["layers"], f"{r['ln growth']:.1f}",
+              f"{r['exponent']:.1e}", _steps(r["overflow"])] for r in result["layers"]],
+        ),
+        "paper": table(
+            ["task", "N", "Δt", "α", "L", "N·Δt", "ln growth"],
+            [[name, f"{r['N']:,}", ", ".join(f"{dt:g}" for dt in sorted(set(r["dt"]))), f"{r['alpha']:g}", r["layers"],
+              f"{r['time']:.0f}", f"{r['ln growth']:.1f}"] for name, r in result["paper"].items()],
+        ),
+        "suggested": table(
+            ["input", "N", "how", "Δt", "ln growth", "ratio, first 1 % to last 1 %"],
+            [[r["input"], f"{r['N']:,}", r["how"], f"{r['dt'][0]:.3g}", f"{r['ln growth']:.1f}", f"{r['ratio']:.1e}"]
+             for r in result["suggested"]],
+        ),
+    }  # fmt: skip
+
+
+def _steps(number: float | None) -> str:
+    return "never" if number is None or number == float("inf") else f"{float(f'{number:.2g}'):,.0f}"
+
+
 def blocks() -> dict[str, list[str]]:
-    return tables(measured("theory"))
+    return tables(measured("theory")) | growth_tables(measured("growth"))
 
 
 def plots() -> dict[str, Figure]:

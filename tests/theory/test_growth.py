@@ -13,7 +13,7 @@ from unicornn.theory import _growth
 
 @pytest.mark.parametrize(("L", "S", "batch_first"), [(1, 0, False), (2, 0, True), (3, 2, False)])
 def test_it_is_the_gradient(L, S, batch_first, monkeypatch):
-    monkeypatch.setattr(_growth, "PIECE", 100)
+    monkeypatch.setattr(_growth, "LEAST", 100)
     torch.manual_seed(0)
     layer = UnICORNN(2, 5, L, dt=0.4, residual=S, dropout=0.5, dtype=torch.float64)
     u, state = torch.randn(250, 3, 2).double().requires_grad_(), torch.randn(2, L, 3, 5).double().requires_grad_()
@@ -26,7 +26,7 @@ def test_it_is_the_gradient(L, S, batch_first, monkeypatch):
     expected = torch.stack([squares[:100].mean(0), squares[100:200].mean(0), squares[200:].mean(0)]).sqrt()
     torch.testing.assert_close(growth.input.exp(), expected, rtol=1e-9, atol=0)
     norms = state.grad.square().sum((0, 3)).sqrt()  # (L, b)
-    torch.testing.assert_close(growth.layers[0], norms.log().mean(1))
+    torch.testing.assert_close(growth.layers[0], norms.square().mean(1).sqrt().log())
     if batch_first:
         other = UnICORNN(2, 5, L, dt=0.4, batch_first=True, dtype=torch.float64)
         other.load_state_dict(layer.state_dict())
@@ -42,7 +42,7 @@ def test_far_beyond_float64(monkeypatch):
         layer.w[0].zero_()
     with torch.no_grad():
         layer.V[0].zero_()
-    monkeypatch.setattr(_growth, "PIECE", 100)
+    monkeypatch.setattr(_growth, "LEAST", 100)
     growth = theory.gradient_growth(layer, torch.zeros(3000, 1, 1, dtype=torch.float64))
     trace = 2 - 4 * 2.0
     factor = math.log((-trace + math.sqrt(trace**2 - 4)) / 2)
@@ -50,6 +50,19 @@ def test_far_beyond_float64(monkeypatch):
     assert growth.growth == pytest.approx(3000 * factor, rel=1e-2)
     assert growth.overflow == 100
     assert float(growth.exponents) == pytest.approx(factor, rel=1e-6)
+
+
+def test_neurons_whose_exponents_are_far_apart(monkeypatch):
+    """One of them beyond float64's range, the other none at all: both are told, and the input's is the larger one's."""
+    layer = UnICORNN(1, 2, dt=2.0, alpha=0.0, dtype=torch.float64)
+    with torch.no_grad():
+        layer.c[0].fill_(30.0)
+        layer.w[0].copy_(torch.tensor([2.0, 0.0]))
+        layer.V[0].zero_()
+    growth = theory.gradient_growth(layer, torch.zeros(3000, 1, 1, dtype=torch.float64))
+    assert growth.neurons[0, 0, 0, 0] > 5000
+    assert growth.neurons[0, 0, 0, 1] == pytest.approx(math.log(2 * 3000), rel=1e-3)  # free: δz = a n
+    assert growth.growth > 5000
 
 
 def test_points_along_a_long_sequence_are_few(monkeypatch):

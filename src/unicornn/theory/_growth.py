@@ -16,7 +16,7 @@ from unicornn._layer import UnICORNN
 from unicornn.errors import BadType, BadValue
 from unicornn.theory._orbit import in_float64
 
-PIECE = 1024  # steps that are differentiated at once
+LEAST, PIECE = 16, 1024  # steps that are differentiated at once: a hundredth of the sequence, within these limits
 POINTS = 2048  # along the sequence at which sizes are noted, at most
 LARGEST = math.log(torch.finfo(torch.float32).max)
 
@@ -39,13 +39,16 @@ class GradientGrowth:
 
     @cached_property
     def layers(self) -> Tensor:
-        """(P, L): log of the size of each layer's gradient, the mean over the sequences."""
-        return (torch.logsumexp(2 * self.neurons, -1) / 2).mean(-1)
+        """(P, L): log of the size of each layer's gradient, the root mean square over the sequences."""
+        return self._size(self.neurons.flatten(2))
 
     @property
     def total(self) -> Tensor:
-        """(P,): log of the size of the whole gradient ∂E/∂(y_k, z_k), the mean over the sequences."""
-        return (torch.logsumexp(2 * self.neurons.transpose(1, 2).flatten(2), -1) / 2).mean(-1)
+        """(P,): log of the size of the whole gradient ∂E/∂(y_k, z_k), the root mean square over the sequences."""
+        return self._size(self.neurons.flatten(1))
+
+    def _size(self, logs: Tensor) -> Tensor:
+        return (torch.logsumexp(2 * logs, -1) - math.log(self.neurons.shape[2])) / 2
 
     @property
     def growth(self) -> float:
@@ -142,34 +145,43 @@ class _Sweep:
         self.w, self.a = ([v.repeat(self.b).numpy() for v in vectors] for vectors in (w, a))
 
     def back(self, state: Any) -> GradientGrowth:
-        """From the final state to the first step."""
-        δ = np.zeros((self.L, 2, self.b * self.m))  # δy, δz
+        """From the final state to the first step.
+
+        Logarithms are taken out of the adjoint δ: of the last layer's neurons, which do not depend on each other, one
+        each, for their exponents may be far apart; of all other layers one for each sequence.
+        """
+        δ = np.zeros((self.L, 2, self.b, self.m))  # δy, δz
         δ[-1, 0] = 1.0
-        scale = np.zeros(self.b)  # its logarithm, taken out of δ
-        cuts = list(range(0, self.N, PIECE))
+        scale = np.zeros((self.L, self.b, self.m))
+        piece = min(max(self.N // 100, LEAST), PIECE)
+        cuts = list(range(0, self.N, piece))
         stride = -(-len(cuts) // POINTS)
         kept, noted, squares = [], [], []
         for i, n0 in reversed(list(enumerate(cuts))):
-            u = self.u[n0 : n0 + PIECE]
+            u = self.u[n0 : n0 + piece]
             state = self.layer.inverse(u, state)
-            square = self._piece(u.double(), state, δ)
+            common = scale.max((0, 2))
+            square = self._piece(u.double(), state, δ, np.exp(scale[-1] - common[:, None]))
             with np.errstate(divide="ignore"):
-                squares.append(np.log(square) / 2 + scale)
-                sizes = np.log(np.hypot(δ[:, 0], δ[:, 1]).reshape(self.L, self.b, self.m)) + scale[:, None]
+                squares.append(np.log(square) / 2 + common)
+                sizes = np.log(np.hypot(δ[:, 0], δ[:, 1])) + scale
             if i % stride == 0:
                 kept.append(n0)
                 noted.append((sizes, squares))
                 squares = []
-            largest = np.abs(δ).reshape(self.L * 2, self.b, self.m).max((0, 2))
-            largest[largest == 0] = 1.0
-            δ.reshape(self.L, 2, self.b, self.m)[:] /= largest[:, None]
-            scale += np.log(largest)
+            new = np.where(np.isfinite(sizes), sizes, scale)
+            new[:-1] = new.max((0, 2))[:, None]
+            δ *= np.exp(scale - new)[:, None]
+            scale = new
         neurons = torch.from_numpy(np.stack([sizes for sizes, _ in noted[::-1]]))
         inputs = torch.from_numpy(np.stack([_mean(s) for _, s in noted[::-1]]))
         return GradientGrowth(torch.tensor(kept[::-1]), neurons, inputs, self.N)
 
-    def _piece(self, u: Tensor, state: Any, δ: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Forwards through a piece from its first state, then the adjoint δ back; the mean of ‖∂E/∂u‖² (b,)."""
+    def _piece(self, u: Tensor, state: Any, δ: np.ndarray[Any, Any], top: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Forwards through a piece from its first state, then the adjoint δ back; the mean of ‖∂E/∂u‖² (b,).
+
+        top: (b, m), by which the last layer's adjoint has to be multiplied to be in the others' units.
+        """
         K, below, slopes = len(u), [u], []
         for l in range(self.L):
             x = below[l] @ self.V[l].t() + self.bias[l]
@@ -183,7 +195,10 @@ class _Sweep:
         g = [torch.zeros_like(t) for t in below]
         for l in range(self.L - 1, -1, -1):
             row = g[l + 1].view(K, -1).numpy()
-            self.kernels.backward(slopes[l], row, δ[l, 0], δ[l, 1], self.w[l], self.a[l], self.layer.alpha)
+            δy, δz = δ[l].reshape(2, -1)
+            self.kernels.backward(slopes[l], row, δy, δz, self.w[l], self.a[l], self.layer.alpha)
+            if l == self.L - 1:
+                g[l + 1] *= torch.from_numpy(top)
             g[l] += g[l + 1] @ self.V[l]
             if (Lambda := self.Lambda[l]) is not None:
                 g[l - self.layer.residual] += g[l + 1] @ Lambda

@@ -1,0 +1,70 @@
+"""The table and the plots of docs/long.md, from what ``python -m benchmarks.long`` left in results/long."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from docs.build.pages import RESULTS, table
+
+PAGE = "docs/long.md"
+Result = Mapping[str, Any]
+
+
+def runs(task: str) -> list[Result]:
+    """The results of a task, UnICORNN's first."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((RESULTS / "long").glob(f"{task}-*.json"))]
+    return sorted(found, key=lambda run: run["model"] != "unicornn")
+
+
+def row(run: Result) -> list[str]:
+    """A model, the longest sequences that it mastered, and how it ended."""
+    stages = run["stages"]
+    mastered = [stage for stage in stages if stage["mastered"]]
+    last = stages[-1] if stages else {"N": 0, "why": "nothing was measured"}
+    tested = [f"{_metric(run, stage['test'])} at N = {stage['N']:,}" for stage in stages if "test" in stage]
+    end = "all stages" if mastered and last is mastered[-1] else f"at N = {last['N']:,} {last['why']}"
+    longest = f"{mastered[-1]['N']:,}" if mastered else "–"
+    spent, memory = f"{run['CPU seconds'] / 60:.1f}", f"{run['peak memory, GiB']:.1f}"
+    return [run["model"], f"{run['parameters']:,}", longest, tested[-1] if tested else "–", end, spent, memory]
+
+
+def _metric(run: Result, value: float) -> str:
+    return f"{value:.1%}" if run["task"] == "recall" else f"{value:.4f}"
+
+
+HEAD = ["model", "parameters", "longest N mastered", "on fresh sequences", "ended", "CPU minutes", "peak memory, GiB"]
+
+
+def blocks() -> dict[str, list[str]]:
+    return {task: table(HEAD, map(row, runs(task))) for task in ("recall", "adding")}
+
+
+def curve(found: Sequence[Result], label: str) -> Figure:
+    """The metric during training against CPU time; a line for each model, a mark where sequences become longer."""
+    figure = Figure(figsize=(7, 3.6), layout="constrained", facecolor="white")
+    axis = figure.subplots()
+    for run in found:
+        points = run["curve"]["N, CPU seconds, loss, metric"]
+        line = axis.plot([p[1] / 60 for p in points], _smooth([p[3] for p in points]), label=run["model"])[0]
+        for before, after in itertools.pairwise(points):
+            if after[0] != before[0]:
+                axis.axvline(after[1] / 60, color=line.get_color(), linewidth=0.6, linestyle=":")
+    axis.set(xlabel="CPU minutes", ylabel=label, xscale="log", yscale="log" if "error" in label else "linear")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    return figure
+
+
+def _smooth(values: Sequence[float], over: int = 10) -> list[float]:
+    windows = [values[max(0, i - over + 1) : i + 1] for i in range(len(values))]
+    return [sum(window) / len(window) for window in windows]
+
+
+def plots() -> dict[str, Figure]:
+    labels = {"recall": "accuracy in training", "adding": "mean square error in training"}
+    return {f"long_{task}": curve(found, label) for task, label in labels.items() if (found := runs(task))}

@@ -1,0 +1,23 @@
+"""The benchmark of very long sequences runs on short ones; its page's table shows what it found."""
+
+import json
+
+import pytest
+
+from docs.build import long
+from tests.benchmarks.run import run
+
+
+@pytest.mark.parametrize(("task", "model"), [("recall", "unicornn"), ("adding", "mingru")])
+def test_it_runs(task, model, tmp_path, monkeypatch):
+    small = ["--stages", 40, 60, "--least", 3, "--test", 10, "--minutes", 0.02, "--m", 4]
+    places = ["--checkpoint", tmp_path / "kept.pt", "--out", tmp_path / "long"]
+    run("benchmarks.long", task, "--model", model, *small, *places)
+    result = json.loads((tmp_path / "long" / f"{task}-{model}.json").read_text())
+    assert result["stages"][0]["N"] == 40
+    assert result["stages"][0]["test"] >= 0
+    assert {"command", "protocol", "environment", "CPU seconds", "peak memory, GiB", "gate"} <= set(result)
+    monkeypatch.setattr(long, "RESULTS", tmp_path)
+    (cells,) = map(long.row, long.runs(task))
+    assert cells[0] == model
+    assert list(long.plots()) == [f"long_{task}"]
