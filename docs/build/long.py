@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from docs.build.pages import RESULTS, table
 
 PAGE = "docs/long.md"
+LABELS = {"recall": "accuracy in training", "adding": "mean square error in training"}
 Result = Mapping[str, Any]
 
 
@@ -41,7 +42,7 @@ HEAD = ["model", "parameters", "longest N mastered", "on fresh sequences", "ende
 
 
 def blocks() -> dict[str, list[str]]:
-    return {task: table(HEAD, map(row, runs(task))) for task in ("recall", "adding")}
+    return {task: table(HEAD, map(row, found)) for task in LABELS if (found := runs(task))}
 
 
 def curve(found: Sequence[Result], label: str) -> Figure:
@@ -66,5 +67,4 @@ def _smooth(values: Sequence[float], over: int = 10) -> list[float]:
 
 
 def plots() -> dict[str, Figure]:
-    labels = {"recall": "accuracy in training", "adding": "mean square error in training"}
-    return {f"long_{task}": curve(found, label) for task, label in labels.items() if (found := runs(task))}
+    return {f"long_{task}": curve(found, label) for task, label in LABELS.items() if (found := runs(task))}

@@ -77,6 +77,16 @@ def test_points_along_a_long_sequence_are_few(monkeypatch):
     torch.testing.assert_close(few.input[0], squares[:3].mean(0).log() / 2)
 
 
+def test_the_ratio_is_of_the_first_and_the_last_hundredth():
+    torch.manual_seed(0)
+    layer, u = UnICORNN(2, 4, 2), torch.randn(1701, 2, 2)  # pieces of 17 steps, and one of a single step
+    growth = theory.gradient_growth(layer, u)
+    leaf = u.requires_grad_()
+    layer(leaf, output="last")[0].sum().backward()
+    squares = leaf.grad.double().square().sum(2)
+    assert growth.ratio == pytest.approx(float((squares[:17].mean() / squares[-17:].mean()).sqrt()), rel=0.02)
+
+
 def test_what_it_refuses():
     with pytest.raises(TypeError, match="layer: expected a UnICORNN, got LSTM"):
         theory.gradient_growth(torch.nn.LSTM(2, 3), torch.randn(5, 1, 2))

@@ -248,7 +248,7 @@ def write_report(
 
 @app.command("diagnose")
 def diagnose_run(run: RunFolder, task: TaskFile = None, data: DataFolder = None) -> None:
-    """What a trained network is like inside: gradients over time, time steps, chaos, reversal."""
+    """What a trained network is like inside: gradients over time and how they grow, time steps, reversal."""
     from unicornn.lab.diagnose import diagnose, in_words
 
     table = Table("what was measured", "value", "good or bad?")

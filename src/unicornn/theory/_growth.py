@@ -89,9 +89,11 @@ class GradientGrowth:
         return math.exp(min(self._mean_input(0.0, 0.01) - self._mean_input(0.99, 1.0), 700.0))
 
     def _mean_input(self, low: float, high: float) -> float:
-        inside = (self.steps >= low * self.N) & (self.steps < max(high * self.N, 1.0))
-        kept = self.input[inside] if bool(inside.any()) else self.input[-1:]
-        return float(torch.logsumexp(kept.flatten(), 0) - math.log(kept.numel()))
+        """log of the root mean square of ‖∂E/∂u‖ over a share of the steps and all sequences."""
+        begin, end = self.steps.double(), torch.cat([self.steps[1:], torch.tensor([self.N])]).double()
+        inside = (end.clamp(max=high * self.N) - begin.clamp(min=low * self.N)).clamp_min(0)
+        logs = 2 * self.input + inside.log()[:, None]
+        return float(torch.logsumexp(logs.flatten(), 0) - math.log(float(inside.sum()) * self.input.shape[1])) / 2
 
     def _slope(self, sizes: Tensor) -> Tensor:
         """Least squares over the first half of the steps; the distance to the end is what it grows with."""
