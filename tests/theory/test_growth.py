@@ -85,9 +85,7 @@ def test_the_ratio_is_of_the_first_and_the_last_hundredth():
     layer(leaf, output="last")[0].sum().backward()
     squares = leaf.grad.double().square().sum(2)
     expected = float((squares[:17].mean() / squares[-17:].mean()).sqrt())
-    assert growth.ratio == pytest.approx(
-        expected, rel=0.25
-    )  # within a piece it is a mean
+    assert growth.ratio == pytest.approx(expected, rel=0.25)  # within a piece it is a mean
 
 
 def test_what_it_refuses():
