@@ -34,6 +34,7 @@ with written_whole(Path(sys.argv[1]), "w") as file:
         (f"{socket.gethostname()}-x", False),
         ("", False),
     ],
+    ids=["ours", "dead", "alive", "elsewhere", "huge", "no number", "empty"],
 )
 def test_abandoned(owner, dead):
     assert abandoned(owner) == dead
