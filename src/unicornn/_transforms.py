@@ -25,7 +25,7 @@ def transformed(tensors: Any) -> bool:
     Example:
         >>> import torch
         >>> x, seen = torch.ones(2), []
-        >>> _ = torch.func.jvp(lambda x: (seen.append(transformed([x])), x)[1], (x,), (x,))
+        >>> _ = torch.func.vmap(lambda x: (seen.append(transformed([x])), x)[1])(x)
         >>> seen, transformed([x])
         ([True], False)
     """
