@@ -167,7 +167,7 @@ def _on_growth(growth: Mapping[str, Any], N: int) -> tuple[str, str]:
     value, overflow = f"e^{growth['ln']:.3g}", growth["overflow"]
     if overflow is None:
         return value, "good: it does not grow exponentially"
-    end = f"float32 would overflow after about {overflow:,.0f} steps"
+    end = f"float32 would overflow after about {overflow:,.0f} steps, at the earliest"
     remedy = "try a smaller dt (dt=auto), a larger alpha or a horizon"
     if growth["ln"] > -math.log(VANISHING):
         return value, f"bad: {end}; {remedy}"
