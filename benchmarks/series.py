@@ -87,7 +87,7 @@ def _bearings(folder: Path) -> Split:
     split = Split([], np.array([]), [], np.array([]))
     labels: tuple[list[int], list[int]] = ([], [])
     for x, label, load in zip(series, arrays["labels"], arrays["loads"], strict=True):
-        test = load == arrays["loads"].max()
+        test = bool(load == arrays["loads"].max())
         windows = [x[start : start + WINDOW] for start in range(0, len(x) - WINDOW + 1, WINDOW)]
         (split.X_test if test else split.X).extend(windows)
         labels[test].extend([int(label)] * len(windows))

@@ -1,0 +1,72 @@
+"""The comparison in docs/estimators.md, from results/estimators.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from docs.build.pages import measured, provenance, table
+
+PAGE = "docs/estimators.md"
+HEADS = {
+    "bank": "default (bank)", "minirocket": "MiniRocket + ridge", "network": 'model="network"', "both": 'model="both"',
+    "lstm": "LSTM of the network's size", "guess": "guessing",
+}  # fmt: skip
+RATES = ("respiratory rate", "heart rate")
+
+
+def blocks() -> dict[str, list[str]]:
+    result = measured("estimators")
+    sets = result["sets"]
+    methods = [method for method in HEADS if any(method in own for own in sets.values())]
+    classes = [name for name in sets if name not in RATES]
+    rates = [name for name in sets if name in RATES]
+    lines = table(["accuracy", *(HEADS[m] for m in methods)], [_row(name, sets[name], methods) for name in classes])
+    common = [name for name in sets if {"bank", "minirocket"} <= set(sets[name])]
+    ours, theirs = ({n: float(np.mean(sets[n][m]["scores"])) for n in common} for m in ("bank", "minirocket"))
+    both = [name for name in common if name in classes]
+    ahead = [n for n in common if (theirs[n] > ours[n] if n in classes else theirs[n] < ours[n])]
+    lines += [
+        "",
+        f"Mean over the {len(both)} sets that both have: {np.mean([ours[n] for n in both]):.3f} with the default, "
+        f"{np.mean([theirs[n] for n in both]):.3f} with MiniRocket.",
+        f"MiniRocket is ahead on {', '.join(ahead) or 'none'}.",
+    ]
+    if rates:
+        head = ["root mean squared error, per minute", *(HEADS[m] for m in methods)]
+        lines += ["", *table(head, [_row(name, sets[name], methods) for name in rates])]
+    lines += ["", *_cost(sets, methods), "", provenance(result)]
+    return {"results": lines}
+
+
+def _row(name: str, own: dict[str, Any], methods: list[str]) -> list[str]:
+    return [name, *(_score(own[m]["scores"]) if m in own else "–" for m in methods)]
+
+
+def _score(scores: list[float]) -> str:
+    spread = f" ± {np.std(scores):.3f}" if len(scores) > 1 and np.std(scores) > 0 else ""
+    return f"{np.mean(scores):.3f}{spread}"
+
+
+def _cost(sets: dict[str, Any], methods: list[str]) -> list[str]:
+    rows = []
+    for name, own in sets.items():
+        size = next(iter(own.values()))
+        cells = [_costs(own[m]) if m in own else "–" for m in methods]
+        rows.append([name, f"{size['n']} × {size['N']:,} × {size['d']}", *cells])
+    heads = [
+        "seconds of the processor for fit and prediction, memory, seeds",
+        "n × N × d",
+        *(HEADS[m] for m in methods),
+    ]
+    return table(heads, rows)
+
+
+def _costs(found: dict[str, Any]) -> str:
+    return f"{np.mean(found['seconds']):.1f} s, {found['megabytes']:,} MB, {len(found['scores'])}"
+
+
+def plots() -> dict[str, Figure]:
+    return {}
