@@ -22,7 +22,7 @@ import torch
 from benchmarks.series import NAMES, RATES, Split, splits
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
 from unicornn.lab._environment import environment
-from unicornn.lab._run_folder import write_json
+from unicornn.lab._whole_files import write_json
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "results" / "estimators.json"

@@ -16,7 +16,7 @@ import torch
 
 from unicornn import UnICORNN, export
 from unicornn.lab._environment import environment
-from unicornn.lab._run_folder import write_json
+from unicornn.lab._whole_files import write_json
 
 ROOT = Path(__file__).parent.parent
 STEPS = 2000

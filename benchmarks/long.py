@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
-from unicornn.lab._run_folder import write_json
+from unicornn.lab._whole_files import write_json
 
 CUE, SYMBOLS = 10, 10
 CALIBRATED = 8  # batches

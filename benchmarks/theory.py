@@ -32,7 +32,7 @@ import matplotlib.pyplot as plt
 from benchmarks import growth
 from unicornn import UnICORNN, theory
 from unicornn.lab._environment import environment
-from unicornn.lab._run_folder import write_json
+from unicornn.lab._whole_files import write_json
 from unicornn.theory import figures
 
 STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))

@@ -19,7 +19,8 @@ import numpy as np
 
 from reproduction.plans import GROUPS, Planned, planned
 from reproduction.record import recorded
-from unicornn.lab._run_folder import Run, write_json
+from unicornn.lab._run_folder import Run
+from unicornn.lab._whole_files import write_json
 from unicornn.lab.report import find_runs
 from unicornn.lab.training import load_network
 

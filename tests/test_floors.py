@@ -78,8 +78,8 @@ def test_the_version_is_the_packages():
 SCHEMAS = {"torch_ops.py"}
 """Files with the functions behind an op's schema."""
 
-DECORATORS = ("kernel", "jit", "command")
-"""Of what may take more: kernels, and commands, whose arguments are a user's options."""
+DECORATORS = ("kernel", "jit")
+"""Of kernels, which may take more."""
 
 
 def crowded(path):

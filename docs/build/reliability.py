@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from docs.build.pages import RESULTS, ROOT, measured, provenance, table
 from unicornn.lab._environment import environment
-from unicornn.lab._run_folder import write_json
+from unicornn.lab._whole_files import write_json
 
 PAGE = "docs/reliability.md"
 COMMAND = "python -m docs.build.reliability"

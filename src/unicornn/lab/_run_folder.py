@@ -14,20 +14,13 @@ tensorboard/         the same curves for TensorBoard
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import json
-import math
-import os
-import re
 import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,42 +29,7 @@ from torch import Tensor
 
 from unicornn.errors import NotARun
 from unicornn.lab._metric import Metric
-from unicornn.lab._owner import abandoned, mark
-
-
-@contextlib.contextmanager
-def written_whole(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Opens a file that takes its name only when it is complete and on the disk: a crash leaves the old one.
-
-    A device or a FIFO, such as /dev/stdout, is written to, and not replaced. What a process that was killed had written
-    of this file is removed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():
-        with path.open(mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-        return
-    sign = f".{path.name}."
-    for other in path.parent.glob(f"{glob.escape(sign)}*"):
-        if abandoned(other.name.removeprefix(sign)):
-            other.unlink(missing_ok=True)
-    temporary = path.with_name(sign + mark())
-    try:
-        with temporary.open(mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, value: Any) -> None:
-    """To be read by people too: a line for every entry, but one for a list of numbers."""
-    lines = re.sub(r"\[\n[\s\d.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), json.dumps(value, indent=1))
-    with written_whole(path, "w") as file:
-        file.write(lines + "\n")
+from unicornn.lab._whole_files import parse_json
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -82,26 +40,6 @@ def read_json(path: Path) -> dict[str, Any]:
         return parse_json(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise NotARun(f"run: cannot read {path}: {error}") from None
-
-
-def parse_json(text: str) -> dict[str, Any]:
-    """Entries by name, whose numbers are finite. Raises ValueError, or RecursionError if it is too deep."""
-    value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
-    if not isinstance(value, dict):
-        raise ValueError(f"expected entries by name, got {type(value).__name__}")
-    return value
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > 20:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text[:20]}, which is not a finite number")
-    return value
 
 
 Kinds = tuple[type, ...]

@@ -11,7 +11,8 @@ from typing import Any
 
 from unicornn.errors import BadType, NotARun
 from unicornn.lab._metric import Metric
-from unicornn.lab._run_folder import read_json, write_json
+from unicornn.lab._run_folder import read_json
+from unicornn.lab._whole_files import write_json
 
 STATES = ("complete", "pruned", "failed")
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from unicornn import theory
 from unicornn._layer import UnICORNN
-from unicornn.lab._run_folder import Run, write_json, written_whole
+from unicornn.lab._run_folder import Run
+from unicornn.lab._whole_files import write_json, written_whole
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Batch, Task
 from unicornn.lab.training._evaluate import config_of, load_network, task_of

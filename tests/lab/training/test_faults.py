@@ -20,12 +20,13 @@ from tests.lab.training import helpers
 from tests.lab.training.test_run import config, evaluate, load_network, same, train, weights
 from unicornn.errors import BadCheckpoint, BadValue, Diverged, InUse, NotARun, Stopped, UnicornnError
 from unicornn.lab import cli, training
-from unicornn.lab._lock import locked
-from unicornn.lab._run_folder import Run, write_json
+from unicornn.lab._run_folder import Run
+from unicornn.lab._whole_files import write_json
 from unicornn.lab.diagnose import diagnose
 from unicornn.lab.report import report
 from unicornn.lab.tasks import Sequences
 from unicornn.lab.training._checkpoint import read, write
+from unicornn.lab.training._lock import locked
 from unicornn.lab.training._loop import Loop
 from unicornn.models import Network
 
@@ -125,7 +126,7 @@ def test_one_process_at_a_time(tmp_path):
 
 
 def test_the_lock_of_the_dead_is_free(tmp_path):
-    code = "import sys, time, pathlib; from unicornn.lab._lock import locked\nwith locked(pathlib.Path(sys.argv[1])): print(1); time.sleep(99)"  # noqa: E501
+    code = "import sys, time, pathlib; from unicornn.lab.training._lock import locked\nwith locked(pathlib.Path(sys.argv[1])): print(1); time.sleep(99)"  # noqa: E501
     process = subprocess.Popen([sys.executable, "-uc", code, str(tmp_path / "run")], stdout=subprocess.PIPE)
     process.stdout.readline()
     with pytest.raises(InUse, match=f"process {process.pid}"), locked(tmp_path / "run"):

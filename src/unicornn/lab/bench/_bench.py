@@ -60,7 +60,7 @@ def bench(
         4.7
     """
     from unicornn.lab._environment import command, environment
-    from unicornn.lab._run_folder import write_json
+    from unicornn.lab._whole_files import write_json
     from unicornn.lab.bench._chart import chart  # not needed where it is measured, and slow to import
 
     if not lengths:

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import unicornn
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._whole_files import written_whole
 from unicornn.lab.fit._data import Data
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report._images import image

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unicornn.errors import BadValue
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._whole_files import written_whole
 from unicornn.lab.report._folders import find_runs as find_runs
 from unicornn.lab.report._folders import find_studies as find_studies
 from unicornn.lab.report._groups import group_runs

@@ -19,7 +19,7 @@ from unicornn import UnICORNN, models
 from unicornn._readouts import SMALL
 from unicornn._state import UNIT
 from unicornn.errors import BadType, BadValue
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._whole_files import written_whole
 
 FRAMES = 600
 """Of a sequence played at the speed with which the page begins: ten seconds."""

@@ -12,7 +12,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from unicornn.errors import BadCheckpoint
-from unicornn.lab._run_folder import NUMBER, Kinds, parse_json, typed, written_whole
+from unicornn.lab._run_folder import NUMBER, Kinds, typed
+from unicornn.lab._whole_files import parse_json, written_whole
 
 ABOUT: dict[str, Kinds] = {"config": (dict,), "step": (int,), "seconds": NUMBER, "history": (list,), "sums": (list,)}
 

@@ -10,7 +10,7 @@ import safetensors.torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._whole_files import written_whole
 from unicornn.lab.training import _checkpoint
 from unicornn.lab.training._loop import Loop, Row
 from unicornn.lab.training._processes import rank

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._whole_files import written_whole
 
 console = Console()
 commands = typer.Typer()
@@ -27,6 +27,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what was under
 @commands.command("fit")
 def fit_series(
     file: SeriesFile,
+    *,
     target: Annotated[
         str | None, typer.Option(help="Column or array to be predicted; .ts and .tsv bring theirs.")
     ] = None,
@@ -55,6 +56,7 @@ def fit_series(
 def predict_series(
     model: ModelFolder,
     file: SeriesFile,
+    *,
     out: Annotated[Path | None, typer.Option(help="A .csv for the predictions; else they are printed.")] = None,
     id_: IdColumn = None,
     time: TimeColumn = None,
@@ -71,6 +73,7 @@ def predict_series(
 def write_features(
     model: ModelFolder,
     file: SeriesFile,
+    *,
     out: Annotated[Path | None, typer.Option(help="A .csv for the features; else they are printed.")] = None,
     id_: IdColumn = None,
     time: TimeColumn = None,

@@ -8,14 +8,13 @@ import sys
 
 import pytest
 
-from unicornn.lab._owner import abandoned, mark
-from unicornn.lab._run_folder import write_json, written_whole
+from unicornn.lab._whole_files import abandoned, mark, write_json, written_whole
 
 DEAD = 4_194_305  # larger than any process number of Linux
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from unicornn.lab._run_folder import written_whole
+from unicornn.lab._whole_files import written_whole
 with written_whole(Path(sys.argv[1]), "w") as file:
     file.write("half of it")
     file.flush()

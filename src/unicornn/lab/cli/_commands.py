@@ -15,7 +15,7 @@ from rich.table import Table
 
 import unicornn
 from unicornn.errors import BadValue, UnicornnError
-from unicornn.lab import _file_commands as files
+from unicornn.lab.cli import _files as files
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -128,6 +128,7 @@ def train_network(
         str,
         typer.Argument(help="Name of the task (see `unicornn tasks`), or the path of a task's file.", metavar="TASK"),
     ] = "digits-noise",
+    *,
     model: Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")] = "unicornn",
     variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights, the batches, dropout and noise.")] = 0,
@@ -174,6 +175,7 @@ def train_network(
 @app.command("search")
 def search_hyperparameters(
     name: Annotated[str, typer.Argument(help="Name of the task, or the path of a task's file.", metavar="TASK")],
+    *,
     trials: Annotated[int, typer.Option(help="How many, over all processes of the search.", min=1)] = 50,
     model: Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")] = "unicornn",
     variant: Annotated[str | None, typer.Option(help="One of the task's variants.")] = None,
