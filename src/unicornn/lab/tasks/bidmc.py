@@ -216,7 +216,12 @@ def _task(
         d=2,
         outputs=1,
         size=f"{windows:,} windows, N = 4000, d = 2",
-        models={"unicornn": {"hidden_size": 128, "num_layers": 3, "dt": dt, "alpha": alpha, "dropout": 0.1}},
+        models={
+            "unicornn": {"hidden_size": 128, "num_layers": 3, "dt": dt, "alpha": alpha, "dropout": 0.1},
+            "indrnn": {"hidden_size": 128, "num_layers": 3},
+            "sign-ncde": {"hidden_size": 64},
+            **{name: {"hidden_size": 128} for name in ("lstm", "exprnn", "cornn")},  # the table gives no sizes
+        },
         training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
         options={"split": ("random", "recording", "patient"), "source": ("csv", "ts"), "split_seed": (0,)},
         paper=[Quoted(model, *numbers, source="tab:medical") for model, numbers in paper.items()],

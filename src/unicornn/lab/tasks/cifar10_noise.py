@@ -126,6 +126,11 @@ TASK = Task(
     models={
         "unicornn": {"hidden_size": 128, "num_layers": 3, "dt": 0.126, "alpha": 13.0, "dropout": 0.1},
         "lstm": {"hidden_size": 128},
+        "incremental": {"hidden_size": 128},
+        "lipschitz": {"hidden_size": 256},
+        "fastrnn": {"hidden_size": 128},
+        "antisymmetric": {"hidden_size": 256},
+        "gated-antisymmetric": {"hidden_size": 256},
         "cornn": {"hidden_size": 128},
     },
     training=Training(lr=3.14e-2, batch_size=30, epochs=500, drop_after=250),

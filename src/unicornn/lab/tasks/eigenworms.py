@@ -62,6 +62,9 @@ TASK = Task(
     models={
         "unicornn": {"hidden_size": 32, "num_layers": 2, "dt": (2.81e-5, 3.43e-2), "alpha": 0.0},
         "lstm": {"hidden_size": 32},
+        "sign-ncde": {"hidden_size": 32},
+        "exprnn": {"hidden_size": 64},
+        "indrnn": {"hidden_size": 32, "num_layers": 2},
         "cornn": {"hidden_size": 32},
     },
     training=Training(lr=8.59e-3, batch_size=8, epochs=250),

@@ -228,7 +228,10 @@ TASK = Task(
     models={
         "unicornn": {"hidden_size": 128, "num_layers": 2, "dt": (6.6e-3, 2.05e-1), "alpha": 0.0, "dropout": 0.61},
         "lstm": {"hidden_size": 128},
+        "skip-lstm": {"hidden_size": 128},
         "gru": {"hidden_size": 128},
+        "relu-gru": {"hidden_size": 128},
+        "skip-gru": {"hidden_size": 128},
         "cornn": {"hidden_size": 128},
     },
     training=Training(lr=1.67e-4, batch_size=32, epochs=50),

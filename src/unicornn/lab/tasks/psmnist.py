@@ -89,11 +89,16 @@ TASK = Task(
         "unicornn": {"hidden_size": 128, "num_layers": 3, "dt": 0.482, "alpha": 12.53, "dropout": 0.1},
         "lstm": {"hidden_size": 256},
         "gru": {"hidden_size": 256},
+        "exprnn": {"hidden_size": 512},
         "cornn": {"hidden_size": 256},
+        "indrnn": {"hidden_size": 128, "num_layers": 6},
     },
     training=Training(lr=1.14e-3, batch_size=64, epochs=2600, drop_after=650),
     options={"permutation": ("random", "bit-reversal", "none"), "split_seed": (0,)},
-    variants={"256": {"hidden_size": 256, "dt": 0.19, "alpha": 30.65, "lr": 2.51e-3, "batch_size": 32}},
+    variants={
+        "256": {"hidden_size": 256, "dt": 0.19, "alpha": 30.65, "lr": 2.51e-3, "batch_size": 32},
+        "dense": {"connection": "dense"},  # of IndRNN
+    },
     paper=(
         Quoted("LSTM", 0.929, units=256, parameters=270_000, source="tab:psmnist"),
         Quoted("GRU", 0.941, units=256, parameters=200_000, source="tab:psmnist"),
