@@ -1,16 +1,19 @@
 """Runs the reproduction, or goes on with it: one process per core, each with one thread; finished runs are kept.
 
-    python -m reproduction GROUP [--data DIR] [--workers 2] [--only NAME ...]
+    python -m reproduction GROUP [--data DIR] [--runs DIR] [--workers 2] [--only NAME ...]
 
-The numbers go to results/reproduction/GROUP.json; the runs themselves to runs/reproduction/GROUP.
+The numbers go to results/reproduction/GROUP.json, those of unfinished runs too; the runs themselves to DIR/GROUP, by
+default runs/reproduction/GROUP. What the file has of runs whose folders are not there stays in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,25 +48,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("group", choices=sorted(GROUPS))
     parser.add_argument("--data", help="folder of the data files")
+    parser.add_argument("--runs", type=Path, help="folder of the runs", default=ROOT / "runs" / "reproduction")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", nargs="*", help="names of single runs; none of them, to keep only what is there")
     options = parser.parse_args()
-    folder = ROOT / "runs" / "reproduction" / options.group
+    folder = options.runs / options.group
     plans = [plan for plan in planned(options.group) if options.only is None or plan.name in options.only]
     data = ["--data", options.data] if options.data else []
     with ThreadPoolExecutor(options.workers) as pool:
         for outcome in pool.map(lambda plan: carry_out(plan, folder, data), plans):
             print(outcome, flush=True)
-    finished = [run for run in find_runs([folder]) if run.finished]
-    kept = [{"name": run.path.name} | recorded(run) | measured(run) for run in finished]
-    write_json(ROOT / "results" / "reproduction" / f"{options.group}.json", kept)
+    keep(ROOT / "results" / "reproduction" / f"{options.group}.json", find_runs([folder]) if folder.exists() else [])
+
+
+def keep(path: Path, runs: Iterable[Run]) -> None:
+    """Writes what the runs gave beside what the file has of others. An unfinished run replaces no finished one."""
+    records = {record["name"]: record for record in json.loads(path.read_text())} if path.exists() else {}
+    for run in runs:
+        name = run.path.name
+        if run.finished or not records.get(name, {}).get("result"):
+            records[name] = {"name": name} | recorded(run) | measured(run)
+    write_json(path, list(records.values()))
 
 
 def measured(run: Run) -> dict[str, Any]:
     """How many sequences were tested; the effective time steps Δt σ̂(c) after training, (L, m), where they are drawn."""
     path = run.path / "predictions.npz"
     tested = {"test_sequences": len(np.load(path, allow_pickle=False)["target"])} if path.exists() else {}
-    if run.path.name != "psmnist":
+    if not run.finished or not run.path.name.startswith("psmnist"):
         return tested
     rnn = load_network(run).rnn
     return tested | {"time_steps": [[float(f"{a:.3g}") for a in layer] for layer in rnn.time_steps().tolist()]}  # type: ignore[operator]

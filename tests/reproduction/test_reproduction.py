@@ -46,6 +46,22 @@ def test_the_driver_trains_keeps_and_goes_on(tmp_path, monkeypatch, capsys):
     assert kept["result"]["epochs"] == 1
 
 
+def test_what_was_measured_elsewhere_is_kept_and_unfinished_runs_replace_nothing(tmp_path):
+    finished, stopped = (driver.Run(tmp_path / name) for name in ("a", "b"))
+    for run in (finished, stopped):
+        train(resolve(helpers.TASK, settings={"epochs": 1}), run.path, task=helpers.TASK)
+    (stopped.path / "result.json").unlink()
+    path = tmp_path / "group.json"
+    path.write_text(json.dumps([{"name": "elsewhere", "result": {"test": 1}}, {"name": "b", "result": {"test": 2}}]))
+    driver.keep(path, [finished, stopped])
+    kept = {record["name"]: record["result"] for record in json.loads(path.read_text())}
+    assert kept == {"elsewhere": {"test": 1}, "b": {"test": 2}, "a": finished.result}
+    path.unlink()
+    driver.keep(path, [stopped])
+    (begun,) = json.loads(path.read_text())
+    assert (begun["result"], begun["curve"]["epoch"]) == (None, [1])
+
+
 def test_every_group_has_a_table_and_every_figure_a_place(tmp_path, monkeypatch):
     """From made-up runs of every group: all is drawn, and nothing of the page stays empty."""
     monkeypatch.setattr(results, "RUNS", tmp_path)

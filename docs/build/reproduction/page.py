@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from docs.build.reproduction import plots as drawing
 from docs.build.reproduction import tables
+from docs.build.reproduction.summary import summary
 
 PAGE = "docs/reproduction.md"
 TABLES = ("lorenz", "trials", "imdb", "worms", "subsampling", "curves", "recipes", "ablations", "retraining")
@@ -14,7 +15,7 @@ PLOTS = ("curve", "recipe", "ablation", "imdb", "subsampling", "weight-norms", "
 
 def blocks() -> dict[str, list[str]]:
     drawn = drawing.plots()
-    found = {name: getattr(tables, name)() for name in TABLES}
+    found = {"summary": summary()} | {name: getattr(tables, name)() for name in TABLES}
     found |= {f"{name}-commands": tables.commands(name) for name in TABLES if name not in ("trials", "retraining")}
     for kind in PLOTS:
         names = [name for name in drawn if name.startswith(kind)]

@@ -21,8 +21,17 @@ Record = dict[str, Any]  # of a run: its name, settings, environment, result and
 
 def group(name: str) -> list[Record]:
     """The finished runs of a group; none if it was not begun."""
+    return [run for run in _all(name) if run["result"]]
+
+
+def unfinished(name: str) -> list[Record]:
+    """The runs of a group that have not come to their end."""
+    return [run for run in _all(name) if not run["result"]]
+
+
+def _all(name: str) -> list[Record]:
     path = RUNS / f"{name}.json"
-    return [run for run in json.loads(path.read_text()) if run["result"]] if path.exists() else []
+    return json.loads(path.read_text()) if path.exists() else []
 
 
 def authors(name: str) -> pd.DataFrame | None:

@@ -216,4 +216,4 @@ def commands(name: str) -> list[str]:
             ):
                 kept.append(word)
         found[" ".join(kept)] = None
-    return ["```sh", *found, "```"]
+    return ["<details><summary>commands</summary>", "", "```sh", *found, "```", "", "</details>"]
