@@ -10,7 +10,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from benchmarks.series import NAMES, RATES, Split, splits
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
 from unicornn.lab._environment import environment
 from unicornn.lab._whole_files import write_json
+from unicornn.lab.bench._measure import peak
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "results" / "estimators.json"
@@ -97,19 +97,18 @@ RUN = {
 def measure(name: str, method: str, seeds: list[int], folder: Path) -> dict[str, Any]:
     """Accuracy, or root mean squared error, of each seed; seconds of the processor, and megabytes at the peak."""
     torch.set_num_threads(1)
-    regress, parts = name in RATES, splits(name, folder)
+    regress, every = name in RATES, splits(name, folder)
     scores, seconds = [], []
     for seed in seeds:
         start, right, total = time.process_time(), 0.0, 0
-        for split in parts:
+        for split in every:
             guesses = RUN[method](split, seed, regress)
             off = (guesses - split.y_test) ** 2 if regress else guesses == split.y_test
             right, total = right + float(np.sum(off)), total + len(off)
         scores.append((right / total) ** 0.5 if regress else right / total)
-        seconds.append((time.process_time() - start) / len(parts))
-    sizes = {"n": len(parts[0].X), "N": max(len(x) for x in parts[0].X), "d": parts[0].X[0].shape[1]}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"scores": scores, "seconds": seconds, "megabytes": round(peak), **sizes}
+        seconds.append((time.process_time() - start) / len(every))
+    sizes = {"n": len(every[0].X), "N": max(len(x) for x in every[0].X), "d": every[0].X[0].shape[1]}
+    return {"scores": scores, "seconds": seconds, "megabytes": round(peak()), **sizes}
 
 
 def _apart(name: str, method: str, seeds: int, folder: Path) -> dict[str, Any] | None:

@@ -1,11 +1,11 @@
-"""The paper's speed figure (fig:speed) and the memory of a training step, on a GPU.
+"""The paper's fig:speed and the memory of a training step, on a GPU.
 
     python -m benchmarks.gpu                       # on a machine with a GPU; some minutes
     python -m benchmarks.gpu --toy --out DIR       # without one: the same code on toy sizes, by Triton's interpreter
 
 First it looks whether the kernels are exact on this card. Then it times forward and backward together, as the paper
 does: the mean over 100 batches of 128 sequences, N = 1000 and 2000. The paper gives no width; here d = m = 128.
-Prints a table and writes results/gpu.json and docs/figures/gpu.png, or both into DIR (gpu-toy.json and .png of a toy).
+Prints tables and writes results/gpu.json, or DIR/gpu-toy.json of a toy; ``make docs`` then shows them in docs/gpu.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import torch
 from torch import Tensor, nn
 
@@ -28,9 +27,6 @@ from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
 from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import training_step
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 HALF = torch.bfloat16
 WAYS = ("store", "invert")
@@ -75,7 +71,7 @@ def ours(way: str, d: int, m: int) -> nn.Module:
 
 
 def models(d: int, m: int, device: torch.device) -> tuple[dict[str, nn.Module], dict[str, str]]:
-    """Those of the figure and ours in bfloat16; and those that had to be left out, with the reason."""
+    """Those of fig:speed and ours in bfloat16; and those that had to be left out, with the reason."""
     nets = {f"UnICORNN, 2 layers, {way}": ours(way, d, m) for way in WAYS}
     nets |= {name: MODELS[model](d, m, L) for name, (model, L) in BASELINES.items()}
     left_out: dict[str, str] = {}
@@ -161,6 +157,7 @@ def memory(size: Size, device: torch.device) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
+    """All that was measured, as text."""
     lines = []
     for check in ("exact reversal", "invert = store"):
         failed = [dtype for dtype, passed in result["checks"].items() if not passed[check]]
@@ -178,27 +175,6 @@ def table(result: dict[str, Any]) -> str:
         lines.append(f"  {name:18}" + "".join(f"{'-' if v is None else format(v / 2**20, '.1f'):>10}" for v in values))
     lines += [f"  {name}: out of memory at N={N:,d}" for name, N in size["out_of_memory"].items()]
     return "\n".join(lines)
-
-
-def plot(result: dict[str, Any], path: Path) -> None:
-    """Milliseconds as bars, and memory against N where there is any."""
-    fig, (bars, curves) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    times = result["speed"]["milliseconds"]
-    thick = 0.8 / len(times)
-    for i, (N, of) in enumerate(times.items()):
-        bars.barh([row + i * thick for row in range(len(of))], list(of.values()), thick, label=f"N={N}")
-    bars.set_yticks([row + thick * (len(times) - 1) / 2 for row in range(len(of))], list(of))
-    bars.set(xlabel="ms", title="forward and backward", ylim=(len(of), -0.5))
-    bars.legend()
-    for name, values in result["memory"]["bytes"].items():
-        points = [(N, v / 2**20) for N, v in zip(result["memory"]["N"], values, strict=True) if v is not None]
-        if points:
-            curves.loglog(*zip(*points, strict=True), "o-", label=name)
-            curves.legend()
-    curves.set(xlabel="N (time steps)", ylabel="MiB", title="memory beyond input and parameters")
-    curves.grid(alpha=0.3, which="both")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
 
 
 def about(toy: bool, batches: int, device: torch.device) -> dict[str, Any]:
@@ -222,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, help="to average over (100; toy: 2)")
     parser.add_argument("--toy", action="store_true", help="toy sizes without a GPU, to see that it runs; needs --out")
-    parser.add_argument("--out", type=Path, help="directory for the JSON and the plot (results/ and docs/figures/)")
+    parser.add_argument("--out", type=Path, help="folder of the JSON file (results/)")
     options = parser.parse_args()
     if options.toy and not options.out:
         parser.error("--toy needs --out DIR: toy numbers do not belong in results/")
@@ -243,11 +219,9 @@ def main() -> None:
     result["memory"] = memory(sizes[1], device)
     result["seconds"] = round(time.perf_counter() - start)
     print(table(result))
-    name = "gpu-toy" if options.toy else "gpu"
-    path = (options.out or Path("results")) / f"{name}.json"
+    path = (options.out or Path("results")) / ("gpu-toy.json" if options.toy else "gpu.json")
     write_json(path, result)
-    plot(result, (options.out or Path("docs/figures")) / f"{name}.png")
-    print(f"\nwrote {path} and the plot {name}.png")
+    print(f"\nwrote {path}")
 
 
 if __name__ == "__main__":

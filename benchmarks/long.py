@@ -28,6 +28,7 @@ from unicornn import UnICORNN
 from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
 from unicornn.lab._whole_files import write_json
+from unicornn.lab.bench._measure import peak
 
 CUE, SYMBOLS = 10, 10
 CALIBRATED = 8  # batches
@@ -253,7 +254,7 @@ class Run:
                 "curve": {"N, CPU seconds, loss, metric": self.curve[::thin]},
                 "gate": self.model.gate.tolist(),
                 "CPU seconds": round(self.seconds),
-                "peak memory, GiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+                "peak memory, GiB": round(peak() / 2**10, 2),
                 "environment": environment(),
             },
         )

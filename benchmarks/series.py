@@ -41,7 +41,7 @@ def splits(name: str, folder: Path) -> list[Split]:
     if name in UCR:
         return [_ucr(name, folder)]
     if name in UEA:
-        train, test = (read(folder / "uea" / f"{name}_{part}.ts") for part in ("TRAIN", "TEST"))
+        train, test = (read(folder / "uea" / f"{name}_{split}.ts") for split in ("TRAIN", "TEST"))
         return [Split(train.series, _targets(train), test.series, _targets(test))]
     if name == "worms44":
         return _worms(folder)
@@ -96,16 +96,16 @@ def _bearings(folder: Path) -> Split:
 
 
 def _rates(task: str, folder: Path) -> Split:
-    """Every sixth window of 32 s; no patient is in both parts."""
+    """Every sixth window of 32 s; no patient is in both splits."""
     found = tasks.find(task)
     options = {option: values[0] for option, values in found.options.items()} | {"split": "patient"}
-    parts = found.load(Source(folder), options, 0)
+    both = found.load(Source(folder), options, 0)
 
-    def windows(part: Any) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        rows, whole = part.rows[::EVERY], part.whole
+    def windows(split: Any) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        rows, whole = split.rows[::EVERY], split.whole
         X = [whole.signals[begin : begin + 4000] for begin in whole.begin[rows]]
         return X, whole.target[rows].numpy(), whole.begin[rows] // SAMPLES
 
-    X, y, groups = windows(parts.train)
-    X_test, y_test, _ = windows(parts.test)
+    X, y, groups = windows(both.train)
+    X_test, y_test, _ = windows(both.test)
     return Split(X, y, X_test, y_test, groups)

@@ -20,7 +20,7 @@ FILES = {"rr": "bidmc_rr", "hr": "bidmc_hr", "cifar10": "noise_cifar10", "psmnis
 
 
 def curve(path: Path) -> dict[str, Any]:
-    """Epochs and validation figures, accuracies as fractions."""
+    """Epochs and validation metrics, accuracies as fractions."""
     table = pd.read_csv(path)
     percent = "valid_accuracy_percent" in table
     valid = table["valid_accuracy_percent"] / 100 if percent else table["valid_rmse"]

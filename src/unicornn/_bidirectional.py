@@ -51,20 +51,20 @@ def _single(u: Tensor, weights: Weights, lengths: Tensor | None) -> Generator[An
     yield below[-1]
 
 
-def _part(state: Any, i: int) -> Any:
+def _of(state: Any, i: int) -> Any:
     """The state of layer and direction i."""
     if isinstance(state, State):
         return state.map(lambda t: t[..., i : i + 1, :, :])
     return tuple(t[i : i + 1] for t in state)
 
 
-def _join(parts: Sequence[State], mask: Tensor | None) -> State:
+def _join(states: Sequence[State], mask: Tensor | None) -> State:
     def join(tensors: Sequence[Tensor | None]) -> Tensor | None:
         there = [t for t in tensors if t is not None]
         return torch.cat(there, -3) if there else None
 
-    y, z = (torch.cat(t, -3) for t in zip(*parts, strict=True))
-    return State(y, z, grid=join([p.grid for p in parts]), rest=join([p.rest for p in parts]), mask=mask)
+    y, z = (torch.cat(t, -3) for t in zip(*states, strict=True))
+    return State(y, z, grid=join([s.grid for s in states]), rest=join([s.rest for s in states]), mask=mask)
 
 
 def unicornn(
@@ -91,7 +91,7 @@ def unicornn(
     while isinstance(at, tuple):
         i, source, one = at
         out, final = functional.unicornn(
-            source, one, dt=dt[i], lengths=lengths, state=None if state is None else _part(state, i),
+            source, one, dt=dt[i], lengths=lengths, state=None if state is None else _of(state, i),
             mask=None if mask is None else mask[i : i + 1], horizon=None if horizon is None else horizon[i],
             backward="store", **options,
         )  # fmt: skip
@@ -128,7 +128,7 @@ def inverse(
         while isinstance(at, tuple):
             i, source, one = at
             own = {"dt": dt[i], "lengths": lengths, "mask": None if mask is None else mask[i : i + 1], **options}
-            start = functional.inverse(source, one, _part(state, i), **own)
+            start = functional.inverse(source, one, _of(state, i), **own)
             out, _ = functional.unicornn(source, one, state=start, **own)
             starts.append(start)
             at = layers.send(out)

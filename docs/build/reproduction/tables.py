@@ -47,7 +47,7 @@ def best(runs: list[Record]) -> str:
 
 
 def paper(task: str, model: str, **options: Any) -> str:
-    """The published figures of a model."""
+    """The published numbers of a model."""
     found = [
         tasks.find(task).metric.text(quoted.value, quoted.deviation)
         for quoted in tasks.find(task).paper
@@ -69,7 +69,7 @@ def lorenz() -> list[str]:
 
 
 def trials() -> list[str]:
-    """Lorenz 96 with other settings, by F, model and validation figure."""
+    """Lorenz 96 with other settings, by F, model and validation metric."""
 
     def row(run: Record) -> list[Any]:
         own = settings(run)
@@ -138,13 +138,13 @@ def curves() -> list[str]:
 
 
 def _when(run: Record) -> str:
-    """After how many epochs the authors' run had the validation figure of this one."""
+    """After how many epochs the authors' run had the validation metric of this one."""
     theirs = authors(subject(run))
     if theirs is None:
         return NONE
-    ours = run["result"]["valid"]
-    there = theirs["valid"] >= ours if run["more_is_better"] else theirs["valid"] <= ours
-    return str(int(theirs.loc[there.idxmax(), "epoch"])) if there.any() else f"not in {int(theirs['epoch'].max())}"
+    ours, own = run["result"]["valid"], metric(run)
+    there = theirs["epoch"][[not own.better(ours, valid) for valid in theirs["valid"]]]
+    return str(int(there.iloc[0])) if len(there) else f"not in {int(theirs['epoch'].max())}"
 
 
 def recipes() -> list[str]:

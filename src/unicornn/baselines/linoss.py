@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn.baselines._base import Baseline, Common
-from unicornn.baselines._block import Block
 from unicornn.baselines._ops.linear import autograd as linear
+from unicornn.baselines._state_space import StateSpaceLayer
 
 DISCRETISATIONS = ("im", "imex")
 
 
-class LinOSSLayer(Block):
+class LinOSSLayer(StateSpaceLayer):
     """A, step (P,); B (2, P, m) and C (2, m, P), real and imaginary parts."""
 
     affine = False

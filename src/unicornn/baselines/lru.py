@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn.baselines._base import Baseline, Common
-from unicornn.baselines._block import Block
 from unicornn.baselines._ops.linear import autograd as linear
 from unicornn.baselines._ops.products import gather, spread
+from unicornn.baselines._state_space import StateSpaceLayer
 
 
-class LRULayer(Block):
+class LRULayer(StateSpaceLayer):
     """nu, theta, gamma (P,), the logarithms of ν, θ, γ; B (2, P, m) and C (2, m, P), real and imaginary parts."""
 
     affine = True

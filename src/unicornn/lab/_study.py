@@ -44,7 +44,7 @@ class Trial:
     why: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A search and its finished trials.
 
@@ -62,7 +62,9 @@ class Study:
         >>> from unicornn.lab._study import Study, Trial
         >>> trials = [Trial(i, "complete", error, {"lr": 0.1 / (i + 1)}, 9.0, 5) for i, error in enumerate((1.2, 0.9))]
         >>> error = Metric("RMSE", more_is_better=False)
-        >>> study = Study("mine", "Mine", "unicornn", None, error, 0, {}, "random", "none", 50, {}, trials)
+        >>> about = {"task": "mine", "title": "Mine", "model": "unicornn", "variant": None, "seed": 0, "settings": {}}
+        >>> how = {"sampler": "random", "pruner": "none", "asked": 50, "space": {}}
+        >>> study = Study(metric=error, trials=trials, **about, **how)
         >>> study.best.number
         1
     """
@@ -108,7 +110,9 @@ def read_study(path: Path | str) -> Study:
         >>> from unicornn.lab._metric import Metric
         >>> from unicornn.lab._study import Study, read_study
         >>> error = Metric("RMSE", more_is_better=False)
-        >>> study = Study("mine", "Mine", "unicornn", None, error, 0, {}, "random", "none", 50, {})
+        >>> about = {"task": "mine", "title": "Mine", "model": "unicornn", "variant": None, "seed": 0, "settings": {}}
+        >>> how = {"sampler": "random", "pruner": "none", "asked": 50, "space": {}}
+        >>> study = Study(metric=error, **about, **how)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     study.write(Path(folder, "study.json"))
         ...     read_study(Path(folder, "study.json")) == study

@@ -83,8 +83,8 @@ def gradient_profile(
 
 
 def _profile(module: nn.Module, u: Tensor, loss: Callable[[Tensor], Tensor], chunk: int, first: bool) -> Tensor:
-    def run(part: Tensor, state: Any) -> tuple[Tensor, Any]:
-        output, state = ran(module, part.transpose(0, 1) if first else part, state)
+    def run(piece: Tensor, state: Any) -> tuple[Tensor, Any]:
+        output, state = ran(module, piece.transpose(0, 1) if first else piece, state)
         return (output.transpose(0, 1) if first else output)[-1], state
 
     cuts = list(range(0, len(u), chunk))
@@ -95,14 +95,14 @@ def _profile(module: nn.Module, u: Tensor, loss: Callable[[Tensor], Tensor], chu
     result = torch.empty(len(u), dtype=torch.float64)
     down: list[Tensor] = []
     for n, state in reversed(list(zip(cuts, states, strict=True))):
-        part = u[n : n + chunk].clone().requires_grad_()
+        piece = u[n : n + chunk].clone().requires_grad_()
         leaves = [t.detach().clone().requires_grad_() for t in ([] if state is None else tensors_of(state))]
         given = leaves[0] if isinstance(state, Tensor) else (tuple(leaves) or None)
-        last, after = run(part, given)
+        last, after = run(piece, given)
         if n == cuts[-1]:
-            gradients = torch.autograd.grad(loss(last), [part, *leaves])
+            gradients = torch.autograd.grad(loss(last), [piece, *leaves])
         else:
-            gradients = torch.autograd.grad(tensors_of(after), [part, *leaves], down)
+            gradients = torch.autograd.grad(tensors_of(after), [piece, *leaves], down)
         result[n : n + chunk] = gradients[0].double().flatten(1).norm(dim=1).cpu()
         down = list(gradients[1:])
     return result

@@ -27,7 +27,7 @@ def parameters_of(study):
     return [tuple(sorted(trial.parameters.items())) for trial in study.trials]
 
 
-class Untouchable:
+class NeverRead:
     """A test set that must not even be counted."""
 
     def __len__(self):
@@ -38,11 +38,11 @@ class Untouchable:
 
 
 def load(source, options, seed):
-    return small.load(source, options, seed)._replace(test=Untouchable())
+    return small.load(source, options, seed)._replace(test=NeverRead())
 
 
 TASK = Task(
-    name="untouchable",
+    name="never-read",
     title="Which was larger",
     kind="classify",
     load=load,

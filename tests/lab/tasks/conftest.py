@@ -28,22 +28,22 @@ def real(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small_bidmc(tmp_path_factory):
-    """53 recordings of 40 s: three windows each. The source, the signals (53, 5001, 2) and the figures (53, 41, 2)."""
+    """53 recordings of 40 s: three windows each. The source, the signals (53, 5001, 2) and the numbers (53, 41, 2)."""
     folder = tmp_path_factory.mktemp("bidmc")
     csv = folder / "data/bidmc/bidmc_csv"
     csv.mkdir(parents=True)
     random = np.random.default_rng(0)
     signals = random.integers(0, 1000, (53, 5001, 2)) * np.array([1, 3])
-    figures = random.integers(10, 90, (53, 41, 2)).astype(float)
-    figures[4, 10:20, 0] = np.nan
+    numbers = random.integers(10, 90, (53, 41, 2)).astype(float)
+    numbers[4, 10:20, 0] = np.nan
     for i in range(53):
         names = ("PLETH", "II") if i % 2 else ("II", "PLETH")  # the order differs in the real files too
         order = (0, 1) if i % 2 else (1, 0)
         rows = "".join(f"{n / 125:.5g},0.5,{x},{y}\n" for n, (x, y) in enumerate(signals[i][:, order].tolist()))
         (csv / f"bidmc_{i + 1:02}_Signals.csv").write_text(f"Time [s], RESP, {names[0]}, {names[1]}\n{rows}")
-        rows = "".join(f"{n},{hr:g},1,{rr:g},NaN\n".replace("nan", "NaN") for n, (rr, hr) in enumerate(figures[i]))
+        rows = "".join(f"{n},{hr:g},1,{rr:g},NaN\n".replace("nan", "NaN") for n, (rr, hr) in enumerate(numbers[i]))
         (csv / f"bidmc_{i + 1:02}_Numerics.csv").write_text(f"Time [s], HR, PULSE, RESP, SpO2\n{rows}")
-    return Source(folder / "data", folder / "cache"), signals, figures
+    return Source(folder / "data", folder / "cache"), signals, numbers
 
 
 @pytest.fixture

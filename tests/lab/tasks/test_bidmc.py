@@ -30,7 +30,7 @@ def windows(splits):
 
 @pytest.mark.parametrize(("task", "column"), [(RR, 0), (HR, 1)])
 def test_windows_and_targets(small_bidmc, task, column):
-    source, signals, figures = small_bidmc
+    source, signals, numbers = small_bidmc
     splits = task.load(source, helpers.options(task), 0)
     assert [len(split) for split in splits[:3]] == [159 - 48, 24, 24]
     cut = np.stack([signals[i // 3][375 * (i % 3) :][:4000] for i in range(159)])
@@ -39,7 +39,7 @@ def test_windows_and_targets(small_bidmc, task, column):
     assert sorted(found) == list(range(159))
     for i, (u, target) in found.items():
         np.testing.assert_allclose(u, (cut[i] - mean) / deviation, atol=1e-4)
-        assert target == pytest.approx(np.nanmean(figures[i // 3][3 * (i % 3) :][:32, column]), rel=1e-6)
+        assert target == pytest.approx(np.nanmean(numbers[i // 3][3 * (i % 3) :][:32, column]), rel=1e-6)
 
 
 def test_no_patient_in_two_parts(small_bidmc):
@@ -123,7 +123,7 @@ def test_rows_that_are_missing_or_out_of_order(small_bidmc, tmp_path, name, chan
 @pytest.mark.parametrize("later", [-2, 0, 1])
 def test_signals_and_targets_are_aligned_by_their_times(small_bidmc, tmp_path, later):
     """In the real data the numbers of recording 23 begin a second before its signals."""
-    source, _, figures = small_bidmc
+    source, _, numbers = small_bidmc
     folder = tmp_path / "bidmc/bidmc_csv"
     folder.mkdir(parents=True)
     for file in (source.data / "bidmc/bidmc_csv").iterdir():
@@ -136,7 +136,7 @@ def test_signals_and_targets_are_aligned_by_their_times(small_bidmc, tmp_path, l
     splits = HR.load(Source(tmp_path, tmp_path / "cache"), helpers.options(HR), 0)
     targets = splits.train.whole.target
     begins = [second - later for second in (0, 3, 6) if 0 <= second - later <= 41 - 32]
-    expected = [np.nanmean(figures[0][begin:][:32, 1]) for begin in begins]
+    expected = [np.nanmean(numbers[0][begin:][:32, 1]) for begin in begins]
     assert len(targets) == 159 - 3 + len(begins)
     np.testing.assert_allclose(targets[: len(begins)], expected, rtol=1e-6)
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from tests.lab.search.helpers import TASK, Untouchable
+from tests.lab.search.helpers import TASK, NeverRead
 from unicornn.lab.tasks import Batch, Sequences, Splits
 from unicornn.lab.tasks._checked import load_checked
 
@@ -102,13 +102,13 @@ def test_what_is_right_passes():
 def test_the_test_set_is_left_alone_if_wanted():
     def load(source, options, seed):
         good = Sequences(torch.rand(8, 20, 2), torch.arange(8) % 2)
-        return Splits(good, good, Untouchable())
+        return Splits(good, good, NeverRead())
 
     load_checked(dataclasses.replace(TASK, load=load), None, {}, 0, ("train", "valid"))
 
 
 def test_what_load_returns_is_named():
-    with pytest.raises(TypeError, match="load: expected Splits of untouchable, got NoneType"):
+    with pytest.raises(TypeError, match="load: expected Splits of never-read, got NoneType"):
         load_checked(dataclasses.replace(TASK, load=lambda *_: None), None, {}, 0)
 
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests.lab.training import helpers
-from tests.lab.training.test_run import config, evaluate, load_network, same, train, weights
+from tests.lab.training.test_train import config, evaluate, load_network, same, train, weights
 from unicornn.errors import BadCheckpoint, BadValue, Diverged, InUse, NotARun, Stopped, UnicornnError
 from unicornn.lab import cli, training
 from unicornn.lab._run_folder import Run

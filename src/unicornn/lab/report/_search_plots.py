@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ def values(study: Study) -> Figure:
         >>> from unicornn.lab._study import Study, Trial
         >>> trials = [Trial(i, "complete", v, {}, 9.0, 5) for i, v in enumerate((0.5, 0.25, 0.75))]
         >>> accuracy = Metric("accuracy", more_is_better=True)
-        >>> study = Study("mine", "", "unicornn", None, accuracy, 0, {}, "random", "none", 50, {}, trials)
+        >>> about = {"task": "mine", "title": "", "model": "unicornn", "variant": None, "seed": 0, "settings": {}}
+        >>> how = {"sampler": "random", "pruner": "none", "asked": 50, "space": {}}
+        >>> study = Study(metric=accuracy, trials=trials, **about, **how)
         >>> values(study).axes[0].lines[0].get_ydata()
         array([50., 50., 75.])
     """
@@ -35,7 +38,7 @@ def values(study: Study) -> Figure:
     done = [trial for trial in study.trials if trial.state == "complete" and trial.value is not None]
     if done:
         numbers, reached = [t.number for t in done], np.array([scale * float(t.value or 0) for t in done])
-        best = (np.maximum if study.metric.more_is_better else np.minimum).accumulate(reached)
+        best = [*accumulate(reached, lambda old, new: new if study.metric.better(new, old) else old)]
         axis.plot(numbers, best, color=COLOURS[1], linewidth=1.6, drawstyle="steps-post", label="best so far")
         axis.plot(numbers, reached, "o", color=COLOURS[0], markersize=4.5, label="complete")
         if not percent and reached.min() > 0 and reached.max() > 10 * reached.min():
@@ -79,7 +82,9 @@ def parallel_coordinates(study: Study) -> Figure:
         >>> space = {"lr": {"low": 1e-4, "high": 1e-2, "log": True}, "batch_size": {"values": [16, 32]}}
         >>> trials = [Trial(0, "complete", 0.5, {"lr": 1e-3, "batch_size": 16}, 9.0, 5)]
         >>> accuracy = Metric("accuracy", more_is_better=True)
-        >>> study = Study("mine", "", "unicornn", None, accuracy, 0, {}, "random", "none", 50, space, trials)
+        >>> about = {"task": "mine", "title": "", "model": "unicornn", "variant": None, "seed": 0, "settings": {}}
+        >>> how = {"sampler": "random", "pruner": "none", "asked": 50, "space": space}
+        >>> study = Study(metric=accuracy, trials=trials, **about, **how)
         >>> parallel_coordinates(study).axes[0].lines[-1].get_ydata().round(2).tolist()
         [0.5, 0.0, 0.5]
     """

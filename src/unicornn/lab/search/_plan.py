@@ -19,7 +19,7 @@ SAMPLERS = ("random", "tpe")
 PRUNERS = ("none", "median", "hyperband")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A search, complete and checked; made by ``make_plan``."""
 
@@ -106,7 +106,8 @@ def make_plan(
     if not axes:
         raise BadValue("--range: expected something to search, but every parameter is fixed")
     return Plan(
-        task, name, model, variant, seed, budget, dict(settings), axes, fixed,
-        checks.choice("sampler", sampler, SAMPLERS), checks.choice("pruner", pruner, PRUNERS),
-        checks.whole("trials", trials, 1), int(usual.model_options.get("num_layers", 1)), usual.training.epochs,
+        task=task, name=name, model=model, variant=variant, seed=seed, budget=budget, settings=dict(settings),
+        axes=axes, fixed=fixed, sampler=checks.choice("sampler", sampler, SAMPLERS),
+        pruner=checks.choice("pruner", pruner, PRUNERS), trials=checks.whole("trials", trials, 1),
+        layers=int(usual.model_options.get("num_layers", 1)), epochs=usual.training.epochs,
     )  # fmt: skip

@@ -92,8 +92,8 @@ class Reviews:
     Example:
         >>> import numpy as np, torch
         >>> from unicornn.lab.tasks.imdb import Reviews
-        >>> part = Reviews(np.arange(7), np.array([0, 3, 7]), np.arange(7) + 2, torch.tensor([0, 1]), padded=False)
-        >>> u, target, lengths = part.batch(torch.tensor([0, 1]), draw=0)
+        >>> split = Reviews(np.arange(7), np.array([0, 3, 7]), np.arange(7) + 2, torch.tensor([0, 1]), padded=False)
+        >>> u, target, lengths = split.batch(torch.tensor([0, 1]), draw=0)
         >>> u.T, lengths
         (tensor([[2, 3, 4, 0],
                 [5, 6, 7, 8]]), tensor([3, 4]))
@@ -126,16 +126,16 @@ class Reviews:
 def _texts(path: Path) -> list[list[str]]:
     """The reviews of each of FOLDERS, in the order of their numbers."""
     found: dict[tuple[str, str], dict[int, str]] = {folder: {} for folder in FOLDERS}
-    for name, content in members(path, *(f"{part}/{feeling}/*_*.txt" for part, feeling in FOLDERS)):
-        part, feeling, file = name.split("/")[-3:]
+    for name, content in members(path, *(f"{half}/{feeling}/*_*.txt" for half, feeling in FOLDERS)):
+        half, feeling, file = name.split("/")[-3:]
         try:
-            found[part, feeling][int(file.partition("_")[0])] = content.decode()
+            found[half, feeling][int(file.partition("_")[0])] = content.decode()
         except ValueError as error:
             raise CorruptData(f"{path}: expected a UTF-8 text, NUMBER_RATING.txt, in {name}: {error}") from error
-    for (part, feeling), texts in found.items():
+    for (half, feeling), texts in found.items():
         if not texts or max(texts) != len(texts) - 1:
             raise CorruptData(
-                f"{path}: expected reviews 0, 1, 2, ... in {part}/{feeling}, found {len(texts)}, the last is "
+                f"{path}: expected reviews 0, 1, 2, ... in {half}/{feeling}, found {len(texts)}, the last is "
                 f"{max(texts, default='missing')}"
             )
     return [[found[folder][i] for i in range(len(found[folder]))] for folder in FOLDERS]
@@ -166,10 +166,10 @@ def _parse(reviews: Path, glove: Path, tokens: Callable[[str], list[str]]) -> di
     order."""
     number, words, offsets = {"": 0}, array("i"), [0]
     texts = _texts(reviews)
-    for (part, _), folder in zip(FOLDERS, texts, strict=True):
+    for (half, _), folder in zip(FOLDERS, texts, strict=True):
         for text in folder:
             found = tokens(text) or [""]  # no review is empty: one unknown word at least
-            if part == "train":
+            if half == "train":
                 words.extend([number.setdefault(word, len(number)) for word in found])
             else:
                 words.extend([number.get(word, 0) for word in found])
@@ -254,7 +254,7 @@ TASK = Task(
     "and padding and unknown, whose vectors are zero; words without a GloVe vector start from N(0, 1). tokens=own: our "
     "tokeniser, lower case. tokens=spacy: the authors', case kept, so that words with a capital letter have no GloVe "
     "vector. lengths=honoured: batches of reviews of similar length. lengths=padded, as the authors': random batches, "
-    "whose padding the network reads too, so a figure depends on the batches. The variant `authors` has both, and "
-    "batches of 32 in validation and test too. tab:imdb has the best run of each model, tab:distr_results mean and "
+    "whose padding the network reads too, so that the metric depends on the batches. The variant `authors` has both, "
+    "and batches of 32 in validation and test too. tab:imdb has the best run of each model, tab:distr_results mean and "
     "deviation of 10.",
 )

@@ -147,6 +147,7 @@ def _checked(settings: Mapping[str, Any]) -> Training:
         if kind is bool and not isinstance(value, bool):
             raise BadType(f"{f.name}: expected true or false, got {value!r}")
         if kind is int:
+            _check_numbers(f.name, value)
             whole(f.name, value, 1 if f.name in POSITIVE else 0)
         if kind is float:
             (positive if f.name in POSITIVE else not_negative)(f.name, value)

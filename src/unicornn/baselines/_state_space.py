@@ -11,7 +11,7 @@ from unicornn.baselines._base import Layer
 from unicornn.baselines._normalise import SequenceNorm
 
 
-class Block(Layer):
+class StateSpaceLayer(Layer):
     """x + GLU(GELU(S(x̂) + D ⊙ x̂)), x̂ = x normalised, S the linear recurrence.
 
     Where the width is not m, a linear encoder makes m features of the input first. GLU(v) = (W v + b) ⊙ σ̂(W' v + b').
@@ -29,9 +29,9 @@ class Block(Layer):
         self.glu = nn.Linear(m, 2 * m, device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        for part in (self.encoder, self.norm, self.glu):
-            if part is not None:
-                part.reset_parameters()
+        for module in (self.encoder, self.norm, self.glu):
+            if module is not None:
+                module.reset_parameters()
         nn.init.normal_(self.D)
 
     def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
