@@ -38,7 +38,8 @@ def values(study: Study) -> Figure:
     done = [trial for trial in study.trials if trial.state == "complete" and trial.value is not None]
     if done:
         numbers, reached = [t.number for t in done], np.array([scale * float(t.value or 0) for t in done])
-        best = [*accumulate(reached, lambda old, new: new if study.metric.better(new, old) else old)]
+        better = study.metric.better
+        best: list[float] = [*accumulate(reached.tolist(), lambda old, new: new if better(new, old) else old)]
         axis.plot(numbers, best, color=COLOURS[1], linewidth=1.6, drawstyle="steps-post", label="best so far")
         axis.plot(numbers, reached, "o", color=COLOURS[0], markersize=4.5, label="complete")
         if not percent and reached.min() > 0 and reached.max() > 10 * reached.min():
