@@ -9,14 +9,16 @@ from docs.build.reproduction import tables
 from docs.build.reproduction.summary import summary
 
 PAGE = "docs/reproduction.md"
-TABLES = ("lorenz", "trials", "imdb", "worms", "subsampling", "curves", "recipes", "ablations", "retraining")
+TABLES = ("lorenz", "trials", "imdb", "worms", "subsampling", "curves", "recipes", "equal", "ablations", "retraining")
 PLOTS = ("curve", "recipe", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
 
 
 def blocks() -> dict[str, list[str]]:
     drawn = drawing.plots()
     found = {"summary": summary()} | {name: getattr(tables, name)() for name in TABLES}
-    found |= {f"{name}-commands": tables.commands(name) for name in TABLES if name not in ("trials", "retraining")}
+    found |= {
+        f"{name}-commands": tables.commands(name) for name in TABLES if name not in ("trials", "equal", "retraining")
+    }
     for kind in PLOTS:
         names = [name for name in drawn if name.startswith(kind)]
         found[f"{kind}-plots"] = [f"![{name}](figures/reproduction/{name}.png)" for name in names]

@@ -29,6 +29,10 @@ SHOWN = {
     "rr": "respiratory rate", "hr": "heart rate", "cifar10": "noise-padded CIFAR-10", "psmnist": "psMNIST",
     "imdb": "IMDB",
 }  # fmt: skip
+PUBLISHED = {  # where the paper's tables call a model otherwise, and how that begins
+    "incremental": "incremental rnn", "lipschitz": "lipschitz rnn", "antisymmetric": "anti.sym. rnn",
+    "gated-antisymmetric": "gated anti.sym. rnn", "sign-ncde": "sign.-ncde",
+}  # fmt: skip
 AIMS = {"psmnist": "≥ 97 %", "cifar10": "≥ 55 %", "rr": "≤ 1.2", "hr": "≤ 1.6"}
 
 
@@ -168,6 +172,20 @@ def recipes() -> list[str]:
         "cores",
     ]
     return table(head, rows)
+
+
+def equal() -> list[str]:
+    """Models in the same time, the best of each task first."""
+    if not group("equal"):
+        return ["Not run yet: `python -m reproduction equal`."]
+    rows = []
+    for task, runs in together(group("equal"), lambda run: run["task"]).items():
+        ranked = metric(runs[0]).ranked(runs, lambda run: run["result"]["test"])
+        for run in ranked:
+            name = run["name"].removeprefix(f"{task}-")
+            published = paper(task, PUBLISHED.get(run["model"], run["model"]))
+            rows.append([task, name, run["parameters"], test_words([run]), published, run["result"]["epochs"]])
+    return table(["task", "model", "parameters", "test, after equal time", "paper", "epochs"], rows)
 
 
 def ablations() -> list[str]:
