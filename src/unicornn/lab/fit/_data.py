@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 
-from unicornn.errors import BadValue
+from unicornn.errors import BadValue, CorruptData
 
+NUMBERS, TEXT = "fiub", "US"  # numpy's kinds
 MANY = 20  # a target of numbers with more values than this, and than a tenth of the series, is a quantity
 
 
@@ -29,6 +32,27 @@ class Data:
     channels: list[str]
     target: np.ndarray | None = None
     times: list[np.ndarray] = field(default_factory=list)
+
+    def check(self, path: Path) -> Self:
+        """The same, if all series are numbers (N, d) with N, d >= 1 and every target is there; errors name the file."""
+        if not self.series:
+            raise CorruptData(f"{path}: expected at least one series, got none")
+        for name, x in zip(self.ids, self.series, strict=True):
+            if x.dtype.kind not in NUMBERS or x.ndim != 2 or 0 in x.shape:
+                raise CorruptData(f"{path}: expected numbers (N, d) as series {name}, got {x.dtype} {x.shape}")
+            if np.isnan(x).all() or np.isinf(x).any():
+                got = "infinity" if np.isinf(x).any() else "none"
+                raise CorruptData(f"{path}: expected finite values in series {name}, got {got}")
+        if self.target is None:
+            return self
+        kind = self.target.dtype.kind
+        if kind not in NUMBERS + TEXT or self.target.shape != (len(self.series),):
+            raise CorruptData(f"{path}: expected a number or a name as every target, got {self.target.dtype}")
+        there = np.char.strip(self.target).astype(bool) if kind in TEXT else np.isfinite(self.target)
+        if not there.all():
+            name = self.ids[int(there.argmin())]
+            raise CorruptData(f"{path}: expected a finite number or a name as the target of series {name}, got none")
+        return self
 
     @property
     def regression(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from unicornn.errors import BadValue, CorruptData, MissingData
-from unicornn.lab.data._archives import opened
+from unicornn.lab.data._archives import opened, ordinary
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.fit._data import Data
 from unicornn.lab.fit._tables import read_table, stream_table
@@ -32,20 +32,20 @@ def read(path: Path, target: str | None = None, id_column: str | None = None, ti
     """
     if not path.exists():
         raise MissingData(f"{path}: expected a file of time series, or a folder of .wav files, found nothing there")
-    name = path.name.lower()
+    name = ordinary(path).name.lower()
     if path.is_dir():
         from unicornn.lab.fit._wav import read_folder
 
-        return read_folder(path, target)
+        return read_folder(path, target).check(path)
     if name.endswith(TABLES):
-        return read_table(path, target, id_column, time_column)
+        return read_table(path, target, id_column, time_column).check(path)
     readers: dict[str, Callable[[Path, str | None], Data]] = {".ts": _ts, ".tsv": _tsv, ".npz": _npz}
     if path.suffix.lower() not in readers:
         known = ", ".join([*TABLES, *readers])
         raise BadValue(f"FILE: expected a name that ends in {known}, or a folder of .wav files, got {path.name}")
     if id_column or time_column:
         raise BadValue(f"--id, --time: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
-    return readers[path.suffix.lower()](path, target)
+    return readers[path.suffix.lower()](path, target).check(path)
 
 
 def stream(
@@ -64,7 +64,8 @@ def stream(
         ['a', 'b']
     """
     if path.is_file() and path.name.lower().endswith(TABLES):
-        yield from stream_table(path, target, id_column, time_column)
+        for data in stream_table(path, target, id_column, time_column):
+            yield data.check(path)
     else:
         yield read(path, target, id_column, time_column)
 
@@ -86,6 +87,8 @@ def _labels(labels: list[str]) -> np.ndarray:
         numbers = np.array([float(label) for label in labels])
     except ValueError:
         return np.array(labels)
+    if not np.isfinite(numbers).all():
+        return numbers  # which is refused with the name of the series
     return numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
 
 
@@ -163,8 +166,11 @@ def _npz(path: Path, target: str | None) -> Data:
         form = f"npz: X of shape {X.shape}"
     elif {"values", "lengths"} <= arrays.keys():
         values, lengths = arrays["values"], arrays["lengths"]
-        if lengths.sum() != len(values) or lengths.min() < 1:
-            raise CorruptData(f"{path}: expected lengths that add up to {len(values)} values, got {lengths.sum()}")
+        if values.ndim not in (1, 2) or lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not len(lengths):
+            got = f"values {values.shape} and lengths {lengths.shape} of {lengths.dtype}"
+            raise CorruptData(f"{path}: expected values (steps of all, d) and whole numbers as lengths (n,), got {got}")
+        if sum(lengths.tolist()) != len(values) or lengths.min() < 1:
+            raise CorruptData(f"{path}: expected lengths >= 1 that add up to {len(values)} values, got others")
         values = values[:, None] if values.ndim == 1 else values
         series = np.split(values, np.cumsum(lengths)[:-1])
         form = "npz: values and lengths"
@@ -177,6 +183,5 @@ def _npz(path: Path, target: str | None) -> Data:
                 f"--target: expected an array ({len(series)},) in {path.name}, got {target!r} of {', '.join(arrays)}"
             )
         found = arrays[target]
-    return Data(
-        form, series, [str(i) for i in range(len(series))], [f"channel{i}" for i in range(series[0].shape[1])], found
-    )
+    channels = [f"channel{i}" for i in range(series[0].shape[1] if series else 0)]
+    return Data(form, series, [str(i) for i in range(len(series))], channels, found)

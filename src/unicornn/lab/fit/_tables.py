@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from unicornn.errors import BadValue, CorruptData
+from unicornn.lab.data._archives import opened
 from unicornn.lab.fit._data import Data
 
 IDS = ("series", "series_id", "id", "case", "case_id")
@@ -75,20 +76,26 @@ def _opened(
     path: Path, target: str | None, id_column: str | None, time_column: str | None
 ) -> tuple[_Columns, pd.DataFrame, Iterator[pd.DataFrame]]:
     """The columns, and the table in parts: the first, and the others."""
-    chunks = _chunks(path)
+    chunks = _chunks(path, id_column)
     first = next(chunks, None)
     if first is None or not len(first):
         raise CorruptData(f"{path}: expected a header and at least one row, got none")
     columns = [str(c) for c in first.columns]
+    if twice := {c for c in columns if columns.count(c) > 1}:
+        raise CorruptData(f"{path}: expected each column once, got {min(twice)!r} more often")
     for name, column in (("--target", target), ("--id", id_column), ("--time", time_column)):
         if column is not None and column not in columns:
             known = ", ".join(columns[:20])
             raise BadValue(f"{name}: expected a column of {path.name}, got {column!r}; there are {known}")
-    own = id_column or next((c for c in columns if c.lower() in IDS), None)
+    own = id_column or next(filter(_names_series, columns), None)
     return _Columns(own, time_column or next((c for c in columns if c.lower() in TIMES), None)), first, chunks
 
 
-def _chunks(path: Path) -> Iterator[pd.DataFrame]:
+def _names_series(column: str) -> bool:
+    return column.lower() in IDS
+
+
+def _chunks(path: Path, id_column: str | None) -> Iterator[pd.DataFrame]:
     """The table a part at a time, so that text is never held as a whole."""
     if path.suffix.lower() == ".parquet":
         try:
@@ -100,23 +107,36 @@ def _chunks(path: Path) -> Iterator[pd.DataFrame]:
             file = pq.ParquetFile(path)
             for batch in file.iter_batches(ROWS):
                 yield batch.to_pandas()
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise CorruptData(f"{path}: expected a Parquet file: {error}") from error
         return
+    separator = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    options: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "low_memory": False}
     try:
-        separator = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-        with pd.read_csv(path, sep=separator, chunksize=ROWS, skipinitialspace=True, low_memory=False) as chunks:
-            yield from chunks
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise CorruptData(
-            f"{path}: expected a table: {str(error).removeprefix('Error tokenizing data. C error: ')}"
-        ) from error
+        with opened(path) as file:
+            columns = list(map(str, pd.read_csv(file, nrows=0, **options)))
+        # As text, for 01 is not 1, and a name must not be a number in one part of the file and text in the next.
+        options["dtype"] = {c: str for c in columns if c == id_column or _names_series(c)}
+        with opened(path) as file, pd.read_csv(file, chunksize=ROWS, **options) as chunks:
+            for chunk in chunks:
+                if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes the cells in excess for names of rows
+                    raise CorruptData(f"{path}: expected {len(columns)} cells in a row, as in the header, got more")
+                yield chunk
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OverflowError) as error:
+        why = str(error).removeprefix("Error tokenizing data. C error: ")
+        raise CorruptData(f"{path}: expected a table: {why}") from error
 
 
 def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str]) -> np.ndarray:
     """Columns as float64, empty cells as NaN; a cell that is no number is named with its line."""
     table = chunk[columns]
-    found = table.apply(pd.to_numeric, errors="coerce")
+    for column in columns:
+        if table[column].dtype.kind in "mMc":
+            raise CorruptData(f"{path}: expected numbers in column {column!r}, got {table[column].dtype}")
+    try:
+        found = table.apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    except OverflowError as error:
+        raise CorruptData(f"{path}: expected numbers that fit into 64 bits, got others: {error}") from error
     bad = found.isna().to_numpy() & table.notna().to_numpy()
     if bad.any():
         row, column = np.argwhere(bad)[0]
@@ -124,7 +144,7 @@ def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str]) -> np.ndarray:
             f"{path}, line {_line(chunk, row)}: expected a number in column {columns[column]!r}, got "
             f"{table.iloc[row, column]!r}"
         )
-    return found.to_numpy(dtype=np.float64)
+    return found.to_numpy()
 
 
 def _line(chunk: pd.DataFrame, row: int) -> int:
@@ -204,7 +224,8 @@ def _times(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
     """Times as numbers; of dates, in seconds."""
     values = chunk[column]
     if values.dtype.kind not in "fiu":
-        dates = pd.to_datetime(values, errors="coerce", format="ISO8601" if values.dtype.kind in "OTU" else None)
+        form = "ISO8601" if values.dtype.kind in "OTU" else None
+        dates = pd.to_datetime(values, errors="coerce", format=form, utc=True).dt.tz_localize(None)
         bad = dates.isna().to_numpy()
         if bad.any():
             row = int(bad.argmax())
@@ -220,9 +241,11 @@ def _check_times(
 ) -> None:
     own = clock[rows]
     before = np.concatenate([[seen[-1][-1]] if seen else [-np.inf], own[:-1]])
-    bad = np.flatnonzero(~(own > before))
+    bad = np.flatnonzero(~((own > before) & (own < np.inf)))
     if len(bad):
         row = rows[bad[0]]
+        if not np.isfinite(own[bad[0]]):
+            raise CorruptData(f"{path}, line {_line(chunk, row)}: expected a time in series {name}, got {own[bad[0]]}")
         what = "the same time twice" if own[bad[0]] == before[bad[0]] else "a time before that of the row above it"
         raise CorruptData(f"{path}, line {_line(chunk, row)}: expected ascending times in series {name}, got {what}")
     seen.append(own)

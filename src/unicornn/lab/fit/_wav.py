@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from unicornn.errors import BadValue, CorruptData
+from unicornn.lab.data._archives import opened, ordinary
 from unicornn.lab.fit._data import Data
 
 NAMES = ("file", "filename", "name", "path", "wav")
@@ -27,7 +28,7 @@ def read_folder(folder: Path, target: str | None) -> Data:
     series, rates = [], set()
     for path in files.values():
         try:
-            sound, rate = soundfile.read(path, dtype="float32", always_2d=True)
+            sound, rate = soundfile.read(ordinary(path), dtype="float32", always_2d=True)
         except (soundfile.LibsndfileError, RuntimeError) as error:
             raise CorruptData(f"{path}: expected a sound file: {error}") from error
         if not len(sound):
@@ -47,7 +48,11 @@ def _labels(folder: Path, target: str, files: dict[str, Path]) -> np.ndarray:
     tables = sorted(folder.glob("*.csv"))
     if len(tables) != 1:
         raise BadValue(f"{folder}: expected one .csv with the labels of the files, got {len(tables)}")
-    table = pd.read_csv(tables[0])
+    try:
+        with opened(tables[0]) as file:
+            table = pd.read_csv(file)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise CorruptData(f"{tables[0]}: expected a table: {error}") from error
     column = next((c for c in table.columns if str(c).lower() in NAMES), None)
     if column is None or target not in table.columns:
         raise BadValue(

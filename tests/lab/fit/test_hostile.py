@@ -1,0 +1,158 @@
+"""Files of time series that are refused, because something else would be read than they say, or nothing ever."""
+
+import contextlib
+import gzip
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unicornn.errors import CorruptData
+from unicornn.lab.fit import _tables, read, stream
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refused(path, message, target=None):
+    for reader in (read, lambda *arguments: list(stream(*arguments))):
+        with pytest.raises(CorruptData, match=message) as error:
+            reader(path, target)
+        assert path.name in str(error.value)
+
+
+PIPES = """
+import sys
+from pathlib import Path
+from unicornn.errors import CorruptData
+from unicornn.lab.fit import read, stream
+for path in map(Path, sys.argv[1:]):
+    for reader in (read, lambda path: list(stream(path))):
+        try:
+            reader(path)
+        except CorruptData as error:
+            print(error)
+"""
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    paths = [tmp_path / name for name in ("a.csv", "a.csv.gz", "a.parquet", "a.ts", "a.tsv", "a.npz", "sounds/a.wav")]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        os.mkfifo(path)
+    command = [sys.executable, "-c", PIPES, *paths[:-1], paths[-1].parent]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.count("expected a file or a folder, got a device, a pipe or a socket") == 2 * len(paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("b.csv.gz", gzip.compress(b"series,x\n" + b"a,1\n" * 999)[:-8], "damaged or cut short"),
+        ("c.csv", b"\xff\xfes\0", "expected a table"),
+        ("d.parquet", b"PAR1" + bytes(100), "expected a Parquet file"),
+        ("cells.csv", "series,x\na,1,5\na,2,6\n", "expected 2 cells in a row, as in the header, got more"),
+        ("infinite.csv", "series,x\na,1e999\n", "expected finite values in series a, got infinity"),
+        ("empty.ts", "@classLabel true\n@data\n?,?:a\n", "expected finite values in series line 3, got none"),
+        ("infinite.tsv", "1\tinf\t2\n", "expected finite values in series line 1"),
+        ("late.csv", "series,time,x\na,0,1\na,inf,2\n", "line 3: expected a time in series a, got inf"),
+        ("digits.csv", f"series,x\na,{'9' * 500}\na,1\n", "expected a table|fit into 64 bits"),
+    ],
+)
+def test_corrupt_files_of_series(name, content, message, tmp_path):
+    refused(write(tmp_path, name, content), message)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("infinite.ts", "@targetLabel true\n@data\n1,2:inf\n3,4:5\n"),
+        ("nan.ts", "@classLabel true\n@data\n1,2:nan\n3,4:5\n"),
+        ("none.ts", "@classLabel true\n@data\n1,2:\n3,4:b\n"),
+        ("none.tsv", "\t1\t2\nb\t3\t4\n"),
+        ("infinite.csv", "series,x,target\na,1,inf\nb,2,1\n"),
+    ],
+)
+def test_a_target_that_is_none_is_refused(name, content, tmp_path):
+    target = "target" if name.endswith("csv") else None
+    refused(write(tmp_path, name, content), "expected a finite number or a name as the target of series", target)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"X": np.array([["a", "b"]])},
+        {"X": np.ones((2, 3)) + 1j},
+        {"X": np.zeros((0, 3))},
+        {"X": np.zeros((3, 0))},
+        {"X": np.zeros((3, 2, 0))},
+        {"X": np.full((2, 3), np.nan)},
+        {"X": np.zeros((2, 3), "M8[s]")},
+        {"values": np.zeros((4, 1)), "lengths": np.array([2.0, 2.0])},
+        {"values": np.zeros((4, 1)), "lengths": np.array([[2, 2]])},
+        {"values": np.zeros((4, 1)), "lengths": np.array([2**63 - 1, 2**63 - 1, 6])},
+        {"values": np.zeros((0, 1)), "lengths": np.zeros(0, int)},
+        {"values": np.array(3), "lengths": np.array([1])},
+        {"values": np.zeros((4, 1, 2)), "lengths": np.array([2, 2])},
+    ],
+)
+def test_corrupt_arrays_of_series(arrays, tmp_path):
+    np.savez(tmp_path / "a.npz", **arrays)
+    refused(tmp_path / "a.npz", "expected")
+
+
+@pytest.mark.parametrize("target", [[1, np.nan], [1j, 2], np.array([1, 2], "M8[D]")])
+def test_targets_of_arrays_that_are_none_are_refused(target, tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(2), y=target)
+    refused(tmp_path / "a.npz", "expected a (finite )?number or a name as", "y")
+
+
+@pytest.mark.parametrize("dates", [pd.to_datetime(["2020-01-01", "2020-01-02"]), pd.to_timedelta([1, 2], unit="s")])
+def test_dates_are_no_channel(dates, tmp_path):
+    pd.DataFrame({"series": ["a", "a"], "x": dates}).to_parquet(tmp_path / "a.parquet")
+    refused(tmp_path / "a.parquet", "expected numbers in column 'x'")
+
+
+def test_a_parquet_with_a_column_twice(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = [pa.array(["a", "a"]), pa.array([1.0, 2.0]), pa.array([3.0, 4.0])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["series", "x", "x"]), tmp_path / "a.parquet")
+    refused(tmp_path / "a.parquet", "expected each column once, got 'x' more often")
+
+
+def test_damaged_parquet_files(tmp_path):
+    pd.DataFrame({"series": ["a", "b"] * 9, "x": np.arange(18.0)}).sort_values("series").to_parquet(
+        tmp_path / "a.parquet"
+    )
+    whole = (tmp_path / "a.parquet").read_bytes()
+    for at in range(0, len(whole), 40):
+        harmed = bytearray(whole)
+        harmed[at] ^= 0xFF
+        path = write(tmp_path, "b.parquet", bytes(harmed))
+        with contextlib.suppress(CorruptData):  # and nothing else
+            read(path)
+
+
+@pytest.mark.parametrize("rows", [3, 100])
+def test_names_of_series_are_text(rows, tmp_path, monkeypatch):
+    """01 is not 1; and a name is not a number in one part of the file, and text in the next."""
+    monkeypatch.setattr(_tables, "ROWS", rows)
+    path = write(tmp_path, "a.csv", "series,x\n1,1\n1,2\n01,3\n01,4\nb,5\nb,6\n")
+    for parts in ([read(path)], list(stream(path))):
+        assert [name for part in parts for name in part.ids] == ["1", "01", "b"]
+        assert [len(x) for part in parts for x in part.series] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("labels", [b"\xff\xfe\0", b"", b'"'])
+def test_damaged_labels_of_sounds(labels, tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "a.wav", np.zeros(100), 8000)
+    write(tmp_path, "labels.csv", labels)
+    with pytest.raises(CorruptData, match=r"labels.csv: expected a table"):
+        read(tmp_path, "bird")
