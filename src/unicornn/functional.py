@@ -199,7 +199,8 @@ def step(
 ) -> tuple[Tensor, State]:
     """One time step, for streams: as ``unicornn`` with N = 1, input (b, d) and output (b, m), bit for bit.
 
-    Fast where no gradient is wanted (``torch.no_grad()``) and ``state`` is None or what the last step returned.
+    Fast where no gradient is wanted (``torch.no_grad()``) and ``state`` is None or what the last step returned. On the
+    CPU a sequence's numbers have the same bits whatever else is in the batch.
 
     Example:
         >>> import torch

@@ -137,7 +137,12 @@ def mesh():
 
 def one(dtype):
     """A step with one tensor spoilt: the numbers are those of the long way, or there is an error."""
-    L, m, d, batch = random.choice([1, 3]), random.choice([1, 5]), random.choice([1, 3]), random.choice([0, 1, 2, 9])
+    L, m, d, batch = (
+        random.choice([1, 3]),
+        random.choice([1, 5]),
+        random.choice([1, 3]),
+        random.choice([0, 1, 2, 9, 40]),
+    )
     layer = UnICORNN(d, m, L, residual=2 if L == 3 else 0, dtype=dtype)
     u = torch.randn(batch, d, dtype=dtype)
     state = None

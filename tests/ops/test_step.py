@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from unicornn import UnICORNN
+from unicornn import State, UnICORNN
 from unicornn._ops.step import address, step
 
 HERE = Path(__file__).parent
@@ -57,3 +60,107 @@ def test_it_is_taken_where_it_may():
         assert step(torch.randn(2, 3), layer.weights, layer.dt, layer.alpha, None, "auto") is not None
     with torch.device("meta"):
         assert step(u, layer.weights, layer.dt, layer.alpha, None, "auto") is None
+
+
+@given(st.data())
+@settings(max_examples=25)
+@torch.no_grad()
+def test_a_sequence_has_the_same_bits_in_any_company(data):
+    draw = data.draw
+    L, residual = draw(st.sampled_from([(1, 0), (2, 0), (3, 2), (4, 2)]))
+    d, m, batch = draw(st.integers(1, 20)), draw(st.sampled_from([1, 7, 16, 33, 130])), draw(st.integers(1, 80))
+    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
+    layer = UnICORNN(d, m, L, dt=0.3, residual=residual, dtype=dtype)
+    u, state = torch.randn(2, batch, d, dtype=dtype), None
+    states = []
+    for u_n in u:
+        output, state = layer.step(u_n, state)
+        states.append(state)
+    few = torch.randperm(batch)[: draw(st.integers(1, 3))]
+    start = states[0].map(lambda t: t.index_select(-2, few))
+    alone, after = layer.step(u[1, few].contiguous(), start)
+    assert torch.equal(alone, output[few])
+    assert torch.equal(after.grid, state.grid[:, :, few])
+
+
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.booleans(), st.booleans())
+@settings(max_examples=25)
+def test_products(m, n, rows, add, double):
+    from unicornn._ops.step_kernels import product
+
+    rng = np.random.default_rng(0)
+    y, V, x = (rng.standard_normal(size).astype(np.float64 if double else np.float32) for size in
+               ((rows, n), (m, n), (rows, m)))  # fmt: skip
+    expected, r = y.astype(np.float64) @ V.T + (x if add else 0), rows // 2
+    one = x[r : r + 1].copy()
+    product(y, V, x, add)
+    np.testing.assert_allclose(x, expected, rtol=0, atol=1e-12 if double else 1e-4)
+    product(y[r : r + 1], V, one, add)
+    assert one.tobytes() == x[r : r + 1].tobytes()
+
+
+def _replace(letter, name):
+    letter._parameters[name] = torch.nn.Parameter(torch.rand_like(letter._parameters[name]))
+
+
+def _change_in_place(letter, name):
+    letter._parameters[name].data.mul_(0.5)
+
+
+def _change_behind_torch(letter, name):
+    letter._parameters[name].detach().numpy()[...] *= 0.5
+
+
+def _allocate_anew(letter, name):
+    """The memory is given back, and most likely taken again by the next tensor of its size."""
+    shape, dtype = letter._parameters[name].shape, letter._parameters[name].dtype
+    letter._parameters[name] = None
+    letter._parameters[name] = torch.nn.Parameter(torch.rand(shape, dtype=dtype))
+
+
+def _resize(letter, name):
+    shape, dtype = letter._parameters[name].shape, letter._parameters[name].dtype
+    letter._parameters[name].data = torch.zeros(1, dtype=dtype).resize_(4 * shape.numel()).fill_(0.25).resize_(shape)
+
+
+def _set_data(letter, name):
+    letter._parameters[name].data = torch.rand_like(letter._parameters[name])
+
+
+@pytest.mark.parametrize("batch", [1, 9, 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@torch.no_grad()
+def test_parameters_that_change_between_steps_are_seen(dtype, batch):
+    layer = UnICORNN(3, 20, 4, dt=0.3, residual=2, dtype=dtype)
+    u = torch.randn(batch, 3, dtype=dtype)
+    _, state = layer.step(u)
+    for change in (_resize, _replace, _change_in_place, _change_behind_torch, _allocate_anew, _set_data):
+        for letter in (layer.w, layer.V, layer.b, layer.c, layer.Lambda):
+            change(letter, "3")
+            assert step(u, layer.weights, layer.dt, layer.alpha, state, "auto") is not None
+            output, after = layer.step(u, state)
+            expected, final = layer(u[None], state, output="last")
+            assert torch.equal(output, expected)
+            assert torch.equal(after.grid, final.grid)
+        state = after
+
+
+@torch.no_grad()
+def test_the_output_does_not_hold_the_state():
+    output, state = UnICORNN(3, 8, 2).step(torch.randn(4, 3))
+    assert output.untyped_storage().nbytes() == output.nbytes
+    assert isinstance(state, State)
+
+
+@torch.no_grad()
+def test_threads_give_the_same_bits():
+    layer, u, before = UnICORNN(3, 20, 2), torch.randn(300, 3), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(layer.step(u, layer.step(u)[1])[0])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

@@ -49,6 +49,10 @@ class Recurrence:
         x.copy_(y @ V.t() + x if add else y @ V.t())
 
     @staticmethod
+    def product_of_step(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
+        Recurrence.product(y, V, x, add)
+
+    @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]:
         return 2, b, m
 

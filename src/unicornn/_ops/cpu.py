@@ -26,10 +26,6 @@ def _constants(dtype: torch.dtype, alpha: float) -> tuple[Any, Any, Any]:
     return number(unit), np.float64(alpha * unit), np.float64(RANGE / unit)
 
 
-FEW = 8
-"""Rows of a matrix product that are not worth a call to torch."""
-
-
 class Recurrence:
     """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. The interface is ``stack.Recurrence``'s."""
 
@@ -71,12 +67,15 @@ class Recurrence:
 
     @staticmethod
     def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
-        if len(y) <= FEW:
-            launch.call(_kernel("product"), y.dtype, y.numpy(), V.numpy(), x.numpy(), add)
-        elif add:
+        if add:
             x.addmm_(y, V.t())
         else:
             torch.mm(y, V.t(), out=x)
+
+    @staticmethod
+    def product_of_step(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
+        kernel = launch.kernel("unicornn._ops.step_kernels", "product")
+        launch.call(kernel, y.dtype, y.numpy(), V.numpy(), x.numpy(), add)
 
     @staticmethod
     def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""Numba kernels of the recurrence on the CPU: one layer over one chunk of time; and one step of all layers.
+"""Numba kernels of the recurrence on the CPU: one layer over one chunk of time.
 
 All neurons of all sequences are independent, so a step works on one flat row of E = b·m elements. Rows are cut into
 blocks of B elements that stay in the L1 cache over the whole chunk, and blocks are shared out among threads; nothing
@@ -15,8 +15,8 @@ belongs to a block lies in one array, at multiples of the constant B.
 In float32 layers only tanh and the adjoint are done in float32. Time steps and α are not: rounded ones would detune
 every oscillator, by a phase that grows with the length of the sequence.
 
-No fast-math (but for the order of a sum in ``_dot``, which all that need it share): every fused multiply-add is
-written as one, hence forward, inverse and replay round alike. Imported on first use, for it brings numba along.
+No fast-math: every fused multiply-add is written as one, hence forward, inverse and replay round alike. Imported on
+first use, for it brings numba along.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from numba import types
 from numba.extending import overload
 
 from unicornn._ops.block import B
-from unicornn._ops.jit import INLINE, fma, kernel, tanh, view, view_at
+from unicornn._ops.jit import INLINE, fma, kernel, tanh, view
 
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
@@ -244,69 +244,3 @@ def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, fad
     for k in range(k0, k1):
         replay(t, y, z, S, A, unit, alpha, limit, active, k, k + 1)
         adjoint(t, y, z, g, D, T, single, rest, fade, active, k, k + 1)
-
-
-@kernel(fastmath={"reassoc", "contract"})
-def _dot(v, y):
-    s = v.dtype.type(0)
-    for i in range(len(v)):
-        s += v[i] * y[i]
-    return s
-
-
-@kernel
-def product(y, V, x, add):
-    """x (rows, m) ← y (rows, n) Vᵀ, or this added to x. For few rows; the step below makes the same products."""
-    m, n = V.shape
-    for r in range(len(y)):
-        for j in range(m):
-            s = _dot(view(V, j * n, n), view(y, r * n, n))
-            x[r, j] = x[r, j] + s if add else s
-
-
-@kernel
-def step(u, at, c, a, unit, alpha, limit, S):
-    """One step of the whole stack for a stream, u (b, d), without blocks.
-
-    ``at`` holds addresses: per layer those of w, b, c, V and Λ, in the last row those of y, z and the grid before and
-    after. ``a`` are the time steps that belong to ``c``.
-
-    Returns the number of states out of range; or -1 if the layers now have another c, or -2 if y and z are not what
-    the grid says.
-    """
-    (batch, d), (L, m) = u.shape, a.shape
-    size, out = L * batch * m, 0
-    y, z, start = view_at(at[L, 0], u, size), view_at(at[L, 1], u, size), view_at(at[L, 2], at, 2 * size)
-    y_after, z_after, grid = view_at(at[L, 3], u, size), view_at(at[L, 4], u, size), view_at(at[L, 5], at, 2 * size)
-    x = np.empty(m, u.dtype)
-    for l in range(L):
-        w, b, now = view_at(at[l, 0], u, m), view_at(at[l, 1], u, m), view_at(at[l, 2], u, m)
-        for i in range(m):
-            if now[i] != c[l, i]:
-                return -1
-        for r in range(batch):
-            for link in range(2 if l >= S else 1):
-                k = l if link == 0 else l - S  # from u or from the output of layer k
-                n = d if k == 0 else m
-                below = view(u, r * d, d) if k == 0 else view(y_after, ((k - 1) * batch + r) * m, m)
-                matrix = view_at(at[l, 3 + link], u, m * n)
-                for j in range(m):
-                    s = _dot(view(matrix, j * n, n), below)
-                    x[j] = s if link == 0 else x[j] + s
-            for i in range(m):
-                o = (l * batch + r) * m + i
-                Y, Z = start[o], start[size + o]
-                before = u.dtype.type(Y) * unit
-                if y[o] != before or z[o] != u.dtype.type(Z) * unit:
-                    return -2
-                v = fma(before, w[i], x[i] + b[i])
-                force = fma(alpha, np.float64(Y), np.float64(tanh(v + (v - v))))
-                kick = np.rint(a[l, i] / np.float64(unit) * force)
-                Z -= np.int64(kick)
-                drift = np.rint(a[l, i] * np.float64(Z))
-                Y += np.int64(drift)
-                grid[o], grid[size + o] = Y, Z
-                y_after[o], z_after[o] = u.dtype.type(Y) * unit, u.dtype.type(Z) * unit
-                inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(grid, kick, drift, limit)
-                out += 0 if inside else 1
-    return out

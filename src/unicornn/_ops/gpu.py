@@ -82,6 +82,10 @@ class Recurrence:
             torch.mm(y, V.t(), out=x)
 
     @staticmethod
+    def product_of_step(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
+        Recurrence.product(y, V, x, add)
+
+    @staticmethod
     def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> Tensor | None:
         """How many steps of the chunk are within each sequence, (b,), or None: all."""
         return None if lengths is None else (lengths.clamp(n0, n1) - n0).to(torch.int32)

@@ -30,7 +30,8 @@ class Recurrence(Protocol):
     """One layer over a chunk of time: what a back-end has to provide. See ``adjoint.Recurrence`` for its meaning.
 
     CHUNK: elements of a layer (K·b·m) in a chunk, LONGEST: steps in a chunk, both at most; reads_z: whether the adjoint
-    wants the z of a chunk in memory; ``running``: which sequences run at which steps, in the form its methods take.
+    wants the z of a chunk in memory; ``product_of_step``: ``product`` where N = 1, that of ``step``, so that each can
+    undo the other; ``running``: which sequences run at which steps, in the form its methods take.
     """
 
     CHUNK: int
@@ -46,6 +47,8 @@ class Recurrence(Protocol):
     def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> Any: ...
     @staticmethod
     def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None: ...
+    @staticmethod
+    def product_of_step(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None: ...
     @staticmethod
     def mark_shape(b: int, m: int) -> tuple[int, ...]: ...
     def mark(self, to: Tensor) -> None: ...
@@ -187,9 +190,10 @@ class Stack:
     def _drive(self, l: int, below: Sequence[Tensor], x: Tensor) -> None:
         """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹; ``below`` holds u, y¹, …, yˡ⁻¹ (the bias is the recurrence's)."""
         flat = x.view(-1, self.m)
-        self.recurrence.product(below[l].flatten(0, 1), self.V[l], flat, False)
+        product = self.recurrence.product if self.N > 1 else self.recurrence.product_of_step
+        product(below[l].flatten(0, 1), self.V[l], flat, False)
         if (k := l - self.S) >= 0:
-            self.recurrence.product(below[k].flatten(0, 1), self.Lambda[k], flat, True)
+            product(below[k].flatten(0, 1), self.Lambda[k], flat, True)
 
     # The three passes
 

@@ -5,8 +5,9 @@ The kernel works on addresses. ``address`` alone says which tensors it may be gi
 
 from __future__ import annotations
 
+import threading
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from unicornn._ops import cpu, launch
+from unicornn._ops.block import PANEL, ROWS, B
+from unicornn._ops.memory import reused
 from unicornn._state import UNIT, State, value
 
 if TYPE_CHECKING:
@@ -25,6 +28,34 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 
 _steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares c's values
+_own = threading.local()
+
+
+class _Room(NamedTuple):
+    """What ``step_kernels`` wants the parameters to be packed in, and an array of the type of the states."""
+
+    M: np.ndarray[Any, Any]
+    P: np.ndarray[Any, Any]
+    A: np.ndarray[Any, Any]
+    kind: np.ndarray[Any, Any]
+
+
+def _room(dtype: torch.dtype, L: int, m: int, d: int, S: int) -> _Room:
+    """The room of this thread, kept for the next step."""
+    sizes = dtype, L, m, d, S
+    kept = getattr(_own, "room", None)
+    if kept is None or kept[0] != sizes:
+        number, state = (np.float32, np.float64) if dtype == torch.float32 else (np.float64, np.int64)
+        blocks, wide = -(-m // B), PANEL // np.dtype(number).itemsize
+        ld = -(-m // wide) * wide
+        width = d + (L - 1) * m + (d + (L - S - 1) * m if S < L else 0)
+        M, P, A = np.empty(width * ld, number), np.empty(L * blocks * 2 * B, number), np.empty(L * blocks * 2 * B)
+        kept = _own.room = sizes, _Room(M, P, A, np.empty(0, state))
+    return kept[1]
+
+
+def _kernel(name: str) -> Any:
+    return launch.kernel("unicornn._ops.step_kernels", name)
 
 
 def address(t: Any, shape: tuple[int, ...], dtype: torch.dtype) -> int:
@@ -58,7 +89,7 @@ def step(
     if type(u) is not Tensor or u.dim() != 2 or type(first) not in _PLAIN or first.dim() != 1:
         return None
     (batch, d), (m,), dtype = u.shape, first.shape, first.dtype
-    if not (0 < batch <= cpu.FEW and dtype in UNIT and backend in ("auto", "cpu")):
+    if not (batch and dtype in UNIT and backend in ("auto", "cpu")):
         return None
     shape, both = (len(weights.w), batch, m), (2, len(weights.w), batch, m)
     grid: Tensor | None
@@ -80,14 +111,14 @@ def step(
             return None
         y, z = value(grid, None, dtype).unbind(0)
         states[:2] = y.data_ptr(), z.data_ptr()
-    after = torch.empty_like(y), torch.empty_like(y), torch.empty_like(grid)
-    at.extend((*states, *(t.data_ptr() for t in after)))
+    grid_next, (y_next, z_next) = reused(grid, *both), reused(first, *both).unbind(0)
+    at.extend((*states, y_next.data_ptr(), z_next.data_ptr(), grid_next.data_ptr()))
     if not _launch(u, at, y, weights, dt, alpha):
         return None
-    y, z, grid = after
     if rest is not None:
-        y, z = value(grid, rest, dtype).unbind(0)
-    return y[-1], State(y, z, grid=grid, rest=rest)
+        y_next, z_next = value(grid_next, rest, dtype).unbind(0)
+    # A copy: one who keeps the outputs of many steps should not keep their states.
+    return y_next[-1].clone(), State(y_next, z_next, grid=grid_next, rest=rest)
 
 
 def _addresses(weights: Weights, m: int, d: int, dtype: torch.dtype) -> list[int] | None:
@@ -108,18 +139,23 @@ def _addresses(weights: Weights, m: int, d: int, dtype: torch.dtype) -> list[int
 
 
 def _launch(u: Tensor, at: list[int], y: Tensor, weights: Weights, dt: tuple[float, ...], alpha: float) -> bool:
-    """Runs the kernel; whether it could. Every call of torch counts."""
-    dtype, c = y.dtype, weights.c
-    kernel, key = cpu._kernel("step"), (at[2], y.shape[0], y.shape[2], dt, dtype)
-    arrays = (u.detach() if u.requires_grad else u).numpy(), np.array(at, np.int64).reshape(-1, 6)
-    constants, out, known = cpu._constants(dtype, alpha), -1, _steps.get(key)
-    if known is not None:
-        out = launch.call(kernel, dtype, *arrays, *known, *constants, weights.S)
-    if out == -1:  # another c
+    """Runs the kernels; whether they could. Every call of torch counts."""
+    dtype, (L, batch, m), (unit, *constants) = y.dtype, y.shape, cpu._constants(y.dtype, alpha)
+    rows, addresses = u.detach() if u.requires_grad else u, np.array(at, np.int64).reshape(-1, 6)
+    room = _room(dtype, L, m, u.shape[1], weights.S)
+    key = at[2], L, m, dt, dtype
+    known = _steps.get(key)
+    if known is None or not launch.call(_kernel("pack_rows"), dtype, addresses, *known, room.P, room.A, unit, L, m):
         from unicornn._weights import time_steps
 
         if len(_steps) >= 64:
             _steps.clear()
+        c = weights.c
         known = _steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
-        out = launch.call(kernel, dtype, *arrays, *known, *constants, weights.S)
-    return not out
+        if not launch.call(_kernel("pack_rows"), dtype, addresses, *known, room.P, room.A, unit, L, m):
+            return False  # NaN
+    launch.call(_kernel("pack_matrices"), dtype, addresses, room.M, L, m, u.shape[1], weights.S)
+    packed = room.M, room.P, room.A, room.kind, unit, *constants, L, m, weights.S
+    threads = min(torch.get_num_threads(), batch // (2 * ROWS))
+    wrong = launch.share_out(_kernel("step"), dtype, -(-batch // ROWS), threads, rows.numpy(), addresses, *packed)
+    return not wrong
