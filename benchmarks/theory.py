@@ -1,16 +1,17 @@
 """The numbers and plots of docs/theory.md: the paper's propositions, measured.
 
-    python -m benchmarks.theory                      # some minutes: results/theory.json and docs/figures/theory
+    python -m benchmarks.theory                      # some minutes: results/theory.json and results/theory_plots.json
     python -m benchmarks.theory growth               # how gradients grow with the length: results/growth.json
     python -m benchmarks.theory bounds               # of results/theory.json only the bounds' slack, anew
     python -m benchmarks.theory --quick --out DIR    # small sizes, to see that it runs
 
-The plots are drawn while it measures, as they show whole runs; ``make docs`` then writes the tables of the page.
+``make docs`` then writes the tables of the page, and draws the plots.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
 import sys
@@ -21,19 +22,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 from benchmarks import growth
 from unicornn import UnICORNN, theory
 from unicornn.lab._environment import environment
 from unicornn.lab._whole_files import write_json
-from unicornn.theory import figures
+from unicornn.theory import plots
 
 STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))
 
@@ -168,21 +165,18 @@ def driven() -> dict[str, nn.Module]:
     return nets
 
 
-def measure(folder: Path, quick: bool) -> dict[str, Any]:
-    """All of it; the plots go to the folder."""
+def measure(quick: bool) -> tuple[dict[str, Any], dict[str, plots.Plot]]:
+    """The numbers, and the plots."""
     result: dict[str, Any] = {}
+    drawn: dict[str, plots.Plot] = {}
 
     def say(what: str) -> None:
         print(what, "…", file=sys.stderr, flush=True)
 
-    def save(name: str, figure: Any) -> None:
-        figure.savefig(folder / f"{name}.png", dpi=110)
-        plt.close(figure)
-
     N = 2000 if quick else 1_000_000
     say(f"energy over {N:,} steps")
     layer, constant = network(1, 0, 0.01, m=4), torch.ones(N, 1, 2, dtype=torch.float64)
-    save("energy", figures.energy_figure(layer, constant, start(1, 4)))
+    drawn["energy"] = plots.energy(layer, constant, start(1, 4))
     (orbit,) = theory.orbits(layer, constant, start(1, 4))
     H = theory.energy(orbit).sum((1, 2))
     other = theory.energy(theory.explicit_euler(orbit)).sum((1, 2))
@@ -196,26 +190,23 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     short = signal(torch.linspace(0, 20, 400 if quick else 4000))
     J = theory.jacobian(network(3, 0, 0.05), short)
     result["determinant"] = float((torch.linalg.det(J) - 1).abs().max())
-    save("volume", figures.volume_figure(network(1, 0, 0.05), short, start(1)))
-    save("gradient_energy", figures.gradient_energy_figure(network(2, 0, 0.05), short))
+    drawn["volume"] = plots.volume(network(1, 0, 0.05), short, start(1))
+    drawn["gradient_energy"] = plots.gradient_energy(network(2, 0, 0.05), short)
     limited = network(2, 0, 1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        save("bounds", figures.bounds_figure(limited, signal(torch.linspace(0, 1, 400))))
+        drawn["bounds"] = plots.bounds(limited, signal(torch.linspace(0, 1, 400)))
     result["slack"] = slack(6 if quick else 300)
     say("contributions")
-    save(
-        "contributions",
-        figures.contributions_figure(network(3, 0, 0.01), signal(torch.linspace(0, 3, 300)), 0.7, start(3)),
-    )
+    drawn["contributions"] = plots.contributions(network(3, 0, 0.01), signal(torch.linspace(0, 3, 300)), 0.7, start(3))
     result["orders"] = orders((0.05, 0.025) if quick else (2e-3, 1e-3, 5e-4))
     say("gradient profiles")
     u = torch.randn(300 if quick else 10_000, 1, 2, generator=torch.Generator().manual_seed(1))
-    save("profile", figures.profile_figure(baselines(), u))
+    drawn["profile"] = plots.profile(baselines(), u)
     profiles = {name: theory.gradient_profile(net, u) for name, net in baselines().items()}
     result["profile"] = {name: float(p[:100].mean() / p[-100:].mean()) for name, p in profiles.items()}
     say("Lyapunov exponents")
-    save("lyapunov", figures.lyapunov_figure(driven(), 0.1 * u))
+    drawn["lyapunov"] = plots.lyapunov(driven(), 0.1 * u)
     result["lyapunov"] = {name: theory.lyapunov_exponent(net, 0.1 * u).exponent for name, net in driven().items()}
     say("reconstruction in float32")
     torch.manual_seed(0)
@@ -224,7 +215,7 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
         nn.init.uniform_(w, 0, 3)
     walk = torch.randn(300 if quick else 18_000, 1, 6, generator=torch.Generator().manual_seed(2)).cumsum(0) * 0.05
     lengths = [100, 300] if quick else [1000, 2000, 5000, 10_000, 18_000]
-    save("reconstruction", figures.reconstruction_figure(worms, walk, lengths))
+    drawn["reconstruction"] = plots.reconstruction(worms, walk, lengths)
     results = {N: theory.reconstruction_error(worms, walk[:N]) for N in (lengths[0], lengths[-1])}
     result["reconstruction"] = {
         str(N): {"size": float(r.size.max()), "plain": float(r.plain.max()), "exact": float(r.exact.max()),
@@ -239,15 +230,15 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
         "time steps, from and to": [float(spread.min()), float(spread.max())],
         "weight norms": norms.norms[-1].tolist(),
     }
-    save("time_steps", figures.time_steps_figure(layer))
-    save("weight_norms", figures.weight_norms_figure(norms))
-    return result
+    drawn["time_steps"] = plots.time_steps(layer)
+    drawn["weight_norms"] = plots.weight_norms(norms)
+    return result, drawn
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; needs --out")
-    parser.add_argument("--out", type=Path, help="one folder for theory.json and the plots")
+    parser.add_argument("--out", type=Path, help="folder of the JSON files (results/)")
     parser.add_argument("what", nargs="?", default="theory", choices=("theory", "growth", "bounds"))
     options = parser.parse_args()
     if options.quick and not options.out:
@@ -256,18 +247,23 @@ def main() -> None:
         path = (options.out or Path("results")) / "theory.json"
         write_json(path, json.loads(path.read_text(encoding="utf-8")) | {"slack": slack(6 if options.quick else 100)})
         return
-    begin = time.perf_counter()
-    folder = options.out or Path("docs/figures/theory")
-    folder.mkdir(parents=True, exist_ok=True)
+    begin, folder = time.perf_counter(), options.out or Path("results")
+    drawn: dict[str, plots.Plot] = {}
+    if options.what == "growth":
+        found = growth.measure(options.quick)
+    else:
+        found, drawn = measure(options.quick)
     result = {
         "command": f"python -m benchmarks.theory {options.what}" + (" --quick" if options.quick else ""),
         "seed": "0, 1, 2, 3, 5, 7 where drawn",
         "protocol": "float64 but for profile, Lyapunov inputs, reconstruction, training, layers, suggestions",
         **environment(),
-        **(growth.measure(options.quick) if options.what == "growth" else measure(folder, options.quick)),
+        **found,
         "seconds": round(time.perf_counter() - begin),
     }
-    write_json((options.out or Path("results")) / f"{options.what}.json", result)
+    write_json(folder / f"{options.what}.json", result)
+    if drawn:
+        write_json(folder / "theory_plots.json", {name: dataclasses.asdict(plot) for name, plot in drawn.items()})
     print(json.dumps(result, indent=1))
 
 

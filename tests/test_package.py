@@ -59,13 +59,13 @@ def test_examples_in_docstrings(name):
 
 
 def test_public_names_are_documented_with_examples():
-    from unicornn import baselines, estimators, functional, models
+    from unicornn import baselines, estimators, export, functional, models, theory
     from unicornn.lab import _run_folder as runs
     from unicornn.lab import bench, data, diagnose, fit, report, search, tasks, training
 
-    public = [unicornn.UnICORNN, unicornn.UnICORNNCell, unicornn.State, runs.Run, diagnose.diagnose]
+    public = [runs.Run, diagnose.diagnose, export.onnx]
     public += [getattr(functional, name) for name in functional.__all__] + list(baselines.MODELS.values())
-    for module in (bench, data, estimators, fit, models, report, search, tasks, training):
+    for module in (unicornn, bench, data, estimators, fit, models, report, search, tasks, theory, training):
         names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
         public += [getattr(module, name) for name in names]
     for thing in public:

@@ -1,4 +1,4 @@
-"""The tables of docs/theory.md, from results/theory.json and growth.json; ``benchmarks.theory`` draws its plots."""
+"""The tables and plots of docs/theory.md, from what ``python -m benchmarks.theory`` left in results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from docs.build.pages import measured, table
+from unicornn.theory.plots import Plot
 
 PAGE = "docs/theory.md"
 ORDERS = {
@@ -122,4 +123,4 @@ def blocks() -> dict[str, list[str]]:
 
 
 def plots() -> dict[str, Figure]:
-    return {}
+    return {f"theory/{name}": Plot.from_dict(values).draw() for name, values in measured("theory_plots").items()}

@@ -6,6 +6,7 @@ import pytest
 
 from docs.build.theory import tables
 from tests.benchmarks.run import run
+from unicornn.theory.plots import Plot
 
 
 @pytest.mark.slow
@@ -13,5 +14,8 @@ def test_the_script_runs(tmp_path):
     run("benchmarks.theory", "--quick", "--out", tmp_path)
     result = json.loads((tmp_path / "theory.json").read_text())
     assert {"command", "seed", "protocol", "date", "versions", "seconds"} <= set(result)
-    assert len(list(tmp_path.glob("*.png"))) == 10
+    drawn = json.loads((tmp_path / "theory_plots.json").read_text())
+    assert len(drawn) == 10
+    assert all(Plot.from_dict(values).draw().axes for values in drawn.values())
+    assert {path.name for path in tmp_path.iterdir()} == {"theory.json", "theory_plots.json"}
     assert all(tables(result).values())

@@ -72,8 +72,3 @@ def _spared(size: int) -> Tensor | None:
             return block
         _spare.append(block)
     return None
-
-
-def release() -> None:
-    """Gives the blocks that are kept for the next training step back to the system."""
-    _spare.clear()

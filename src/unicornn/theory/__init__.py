@@ -1,6 +1,6 @@
 """Section 3 and Appendix C of the paper as functions of a layer: energies, volumes, bounds, gradients.
 
-``unicornn.theory.figures`` draws them.
+``unicornn.theory.plots`` has a plot of each.
 """
 
 from unicornn.theory._bounds import Bounds as Bounds

@@ -34,6 +34,12 @@ class Bounds:
     a²α >= 4, for then the step itself is unstable. That of the gradient is exponential in N; it holds for |u| <= F too.
     beta, gamma, V, F, Delta, T: the paper's letters. Delta is the main text's; the supplement (eq:gbddef_SM) has
     √(1 + 2βT) in it where the main text has √(2(1 + 2βT)), but its own proof (eq:p12) arrives at the latter.
+
+    Example:
+        >>> from unicornn import UnICORNN, theory
+        >>> limits = theory.bounds(UnICORNN(2, 4, dt=0.01), N=30)
+        >>> limits.y.shape, limits.proven
+        (torch.Size([30]), True)
     """
 
     y: Tensor

@@ -80,6 +80,13 @@ def one_way(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state:
     """The paper's ∂E_{k,1}^{(n,L)}/∂w¹ of eq:grad2: along the first layer, then up at step n (eq:p43). Exact otherwise.
 
     With one layer these are the ``contributions``. Arguments as there.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN, theory
+        >>> layer, u = UnICORNN(2, 4), torch.randn(50, 3, 2)
+        >>> torch.allclose(theory.one_way(layer, u), theory.contributions(layer, u))
+        True
     """
     run = orbits(layer, input, state)
     _check_target(target, run[-1].y[-1])

@@ -20,6 +20,13 @@ def energy(orbit: Orbit) -> Tensor:
     """eq:hamil of every neuron and sequence after each step, with that step's input: (N, b, m).
 
     A neuron with w = 0, for which eq:hamil is not defined, has the potential y tanh(x), whose force is the right one.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN, theory
+        >>> orbit = theory.orbits(UnICORNN(2, 4), torch.randn(50, 3, 2))[0]
+        >>> theory.energy(orbit).shape
+        torch.Size([50, 3, 4])
     """
     check_orbit(orbit)
     y, z, w, x = orbit.y[1:], orbit.z[1:], orbit.w, orbit.x
@@ -74,6 +81,14 @@ def gradient_orbit(orbit: Orbit, parameter: str = "w") -> tuple[Tensor, Tensor]:
     """eq:hsg, discretised as the layer is: y_θ and z_θ, (N + 1, b, m), for θ = w_i or b_i of each neuron i.
 
     A parameter of neuron i moves neuron i alone, so all neurons are looked at in one go.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN, theory
+        >>> orbit = theory.orbits(UnICORNN(2, 4), torch.randn(50, 3, 2))[0]
+        >>> y, z = theory.gradient_orbit(orbit, "b")
+        >>> y.shape
+        torch.Size([51, 3, 4])
     """
     check_orbit(orbit)
     checks.choice("parameter", parameter, ("w", "b"))

@@ -30,6 +30,13 @@ class GradientGrowth:
     neurons: (P, L, b, m), log of the size of ∂E/∂(y_k, z_k) of each neuron of each layer.
     input: (P, b), log of the root mean square of ‖∂E/∂u‖ over the steps from this k to the next.
     N: the length.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN, theory
+        >>> growth = theory.gradient_growth(UnICORNN(2, 4, num_layers=2), torch.randn(500, 3, 2))
+        >>> growth.N, growth.neurons.shape[1:]
+        (500, torch.Size([2, 3, 4]))
     """
 
     steps: Tensor

@@ -14,7 +14,15 @@ from unicornn.theory._profile import check_module, check_sequence, ran, tensors_
 
 
 class Lyapunov(NamedTuple):
-    """exponent: per step, the mean over the batch. running: (periods, b), the estimate after each period of steps."""
+    """exponent: per step, the mean over the batch. running: (periods, b), the estimate after each period of steps.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import theory
+        >>> found = theory.lyapunov_exponent(torch.nn.LSTM(2, 4), torch.randn(300, 3, 2))
+        >>> found.exponent < 0, found.running.shape[1]
+        (True, 3)
+    """
 
     exponent: float
     running: Tensor

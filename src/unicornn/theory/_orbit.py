@@ -20,6 +20,13 @@ class Orbit(NamedTuple):
     y, z: (N + 1, b, m), the states from 0 to N.
     x: (N, b, m), what drives step n = 1, …, N: V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ + b.
     w, a: (m,), weights and effective time steps Δt·σ̂(c). alpha: α.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN, theory
+        >>> first, second = theory.orbits(UnICORNN(2, 4, num_layers=2), torch.randn(50, 3, 2))
+        >>> first.y.shape, second.x.shape
+        (torch.Size([51, 3, 4]), torch.Size([50, 3, 4]))
     """
 
     y: Tensor

@@ -109,7 +109,11 @@ def search(
 
 
 def _search(study: optuna.Study, plan: Plan, folder: Path, source: Source | None, progress: SearchProgress) -> Study:
-    """Trials until there are enough, over all processes; Optuna asks, watches over and tells each."""
+    """Trials until there are enough, over all processes; Optuna asks, watches over and tells each.
+
+    Its MaxTrialsCallback does not count those that run: several processes would begin more trials than were asked for,
+    and none would wait for a trial that another may lose.
+    """
     found, waiting = _write(study, plan, folder), False
     begun: list[optuna.Trial] = []
     given_up: list[int] = []  # taken for dead, and tried again by another process
