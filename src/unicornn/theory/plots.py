@@ -102,11 +102,12 @@ class Plot:
 def _line(label: str, values: Tensor, x: Tensor | None = None, quartiles: Sequence[Tensor] = (), **style: Any) -> Line:
     """Through values (N,), against 1, …, N unless x is given; no more than so many points of them."""
     x = torch.arange(1, len(values) + 1) if x is None else x
-    thin = slice(None, None, max(1, -(-len(values) // POINTS)))
-    return Line(
-        label, *([float(f"{v:.6g}") for v in t.detach().cpu()[thin].tolist()] for t in (x, values, *quartiles)),
-        style=style,
-    )  # fmt: skip
+
+    def thin(t: Tensor) -> list[float]:
+        return [float(f"{v:.6g}") for v in t.detach().cpu()[:: max(1, -(-len(values) // POINTS))].tolist()]
+
+    low, high = map(thin, quartiles) if quartiles else ([], [])
+    return Line(label, thin(x), thin(values), low, high, style)
 
 
 def energy(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
