@@ -12,6 +12,8 @@ Example:
     hidden_size: expected a whole number >= 1, got 0
 """
 
+from typing import Any
+
 
 class UnicornnError(Exception):
     """The base of all errors that this package raises on purpose."""
@@ -26,7 +28,16 @@ class BadType(UnicornnError, TypeError):
 
 
 class OutOfRange(UnicornnError, OverflowError):
-    """A state left the range in which reversal in time is exact."""
+    """A state left the range in which reversal in time is exact.
+
+    answers: of ``Stream.push``, those to the sequences that stayed within it.
+    """
+
+    answers: Any = None
+
+
+class StreamFull(UnicornnError):
+    """A stream that has no room for another sequence."""
 
 
 class MissingData(UnicornnError):

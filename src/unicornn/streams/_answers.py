@@ -1,0 +1,155 @@
+"""What a stream says of a sequence: the output of a layer, what a network reads off it, what an estimator predicts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unicornn import _readouts
+from unicornn._layer import UnICORNN
+from unicornn._ops import launch
+from unicornn.errors import BadType, BadValue
+from unicornn.models import Classifier, Network, Regressor, TextClassifier
+
+Array = np.ndarray[Any, Any]
+_KINDS = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator with model='network'"
+
+
+@dataclass
+class Answers:
+    """A model as a stream sees it.
+
+    rnn: its layers. readouts: what is read off them. d: the channels of a sample, or 0 where samples are words.
+    patch: how many samples make a step. prepare: samples (k, d) as the layers' inputs (k, d'). answers: features (n, f)
+    as answers (n, …). predictions: answers as predictions. fingerprint: of all that the answers depend on.
+    """
+
+    rnn: UnICORNN
+    readouts: tuple[str, ...]
+    d: int
+    patch: int
+    prepare: Callable[[Array], Array]
+    answers: Callable[[Array], Array]
+    predictions: Callable[[Array], Any]
+    fingerprint: str
+
+
+def answers_of(model: Any, readout: Any) -> Answers:
+    """The answers of a layer, a network or an estimator."""
+    if isinstance(model, UnICORNN):
+        names = _readouts.readouts("last" if readout is None else readout)
+        _check(model)
+        return Answers(model, names, model.input_size, 1, _same, _same, _same, _digest(model, names))
+    if readout is not None:
+        raise BadValue(f"readout: expected None for {type(model).__name__}, which has its own, got {readout!r}")
+    if isinstance(model, Network):
+        return _of_network(model)
+    if hasattr(model, "fit") and hasattr(model, "models_"):
+        return _of_estimator(model)
+    if hasattr(model, "fit"):
+        raise BadValue(f"model: expected {_KINDS}, got a {type(model).__name__} that is not fitted")
+    raise BadType(f"model: expected {_KINDS}, got {type(model).__name__}")
+
+
+def _check(rnn: Any) -> None:
+    if not isinstance(rnn, UnICORNN):
+        raise BadType(f"model: expected {_KINDS}, got a network of {type(rnn).__name__}")
+    if rnn.bidirectional:
+        raise BadValue("model: expected one direction, got both, one of which starts at the end of the stream")
+
+
+def _same(x: Array) -> Array:
+    return x
+
+
+def _of_network(model: Network) -> Answers:
+    _check(model.rnn)
+    rnn: Any = model.rnn
+    features = model.features
+    if features.segments > 1:
+        raise BadValue(f"model: expected segments=1, for a stream has no end to cut it by, got {features.segments}")
+    number = np.float64 if rnn.w[0].dtype == torch.float64 else np.float32
+    W, b = (t.detach().cpu().numpy().astype(number) for t in (model.readout.weight, model.readout.bias))
+    centre, scale = _standardisation(model, number)
+
+    def read(F: Array) -> Array:
+        F = np.ascontiguousarray((F - centre) * scale)
+        out = np.empty((len(F), len(W)), number)
+        product = launch.kernel("unicornn._ops.step_kernels", "product")  # the same bits for any number of rows
+        launch.call(product, torch.float64 if number is np.float64 else torch.float32, F, W, out, False)
+        out += b
+        if isinstance(model, Regressor):
+            out = number(model.mean) + number(model.deviation) * out
+            out = out[:, 0] if out.shape[1] == 1 else out
+        return out
+
+    def best(answers: Array) -> Array:
+        return answers.argmax(-1) if isinstance(model, Classifier) else answers
+
+    prepare, d = _same, rnn.input_size // model.patch
+    if isinstance(model, TextClassifier):
+        vectors, d = model.embedding.weight.detach().cpu().numpy().astype(number), 0
+
+        def prepare(x: Array) -> Array:
+            if x.min() < 0 or x.max() >= len(vectors):
+                raise BadValue(f"samples: expected words from 0 to {len(vectors) - 1}, got {x.min()} to {x.max()}")
+            return vectors[x[:, 0]]
+
+    return Answers(rnn, features.readouts, d, model.patch, prepare, read, best, _digest(model, features.readouts))
+
+
+def _standardisation(model: Network, number: Any) -> tuple[Array, Array]:
+    """Mean and 1 / deviation of the features: 0 and 1 but for energies."""
+    size = model.features.size
+    centre, scale = np.zeros(size, number), np.ones(size, number)
+    if "energy" in model.features.readouts:
+        norm = model.features.standardise
+        k = norm.num_features
+        centre[size - k :] = norm.running_mean.cpu().numpy()  # type: ignore[union-attr]
+        scale[size - k :] = 1 / np.sqrt(norm.running_var.cpu().numpy().astype(np.float64) + norm.eps)  # type: ignore[union-attr]
+    return centre, scale
+
+
+def _of_estimator(model: Any) -> Answers:
+    if tuple(model.models_) != ("network",):
+        raise BadValue(
+            f"model: expected {_KINDS}, for a bank looks at windows of the whole series, got {'+'.join(model.models_)}"
+        )
+    if model.missing != "refuse":
+        raise BadValue("model: expected missing='refuse', for gaps are filled with values seen later, got 'mask'")
+    found = _of_network(model._network)
+    network, scaling, classes = found.answers, model._scaling, getattr(model, "classes_", None)
+
+    def read(F: Array) -> Array:
+        out = network(F).astype(np.float64)
+        if classes is None:
+            out = model._centre + model._spread * out
+            return out[:, 0] if model._flat else out
+        e = np.exp(out - out.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    def best(answers: Array) -> Any:
+        return answers if classes is None else classes[answers.argmax(-1)]
+
+    facts = [found.fingerprint, scaling.mean.tolist(), scaling.deviation.tolist(), model._saved_target()]
+    found.fingerprint = hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
+    found.prepare, found.answers, found.predictions = scaling, read, best
+    return found
+
+
+def _digest(model: nn.Module, readouts: tuple[str, ...]) -> str:
+    """Of the settings and of every parameter."""
+    rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
+    settings = [type(model).__name__, rnn.num_layers, rnn.residual, *rnn.dt, rnn.alpha, readouts]
+    digest = hashlib.sha256(repr([*settings, getattr(model, "patch", 1)]).encode())
+    for name, t in model.state_dict().items():
+        digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())
+        digest.update(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

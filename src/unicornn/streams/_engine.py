@@ -1,0 +1,114 @@
+"""States in rows, and the kernel that carries them on: what a stream is made of, without its keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from unicornn._layer import UnICORNN
+from unicornn._ops import launch
+from unicornn._ops.block import PANEL, ROWS, B
+from unicornn._ops.cpu import _constants
+from unicornn._weights import time_steps
+
+Array = np.ndarray[Any, Any]
+
+
+def _kernel(module: str, name: str) -> Any:
+    return launch.kernel(f"unicornn._ops.{module}", name)
+
+
+class Engine:
+    """The layers of a model, copied and packed, and rows of states.
+
+    Args:
+        rnn: of one direction.
+        readouts: which of "last", "mean" and "energy" are read off, in this order.
+    """
+
+    def __init__(self, rnn: UnICORNN, readouts: tuple[str, ...]) -> None:
+        self.L, self.m, self.d = rnn.num_layers, rnn.hidden_size, rnn.input_size
+        self.dtype = torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32
+        self.number = np.float64 if self.dtype == torch.float64 else np.float32
+        self.alpha, self.readouts = float(rnn.alpha), readouts
+        sizes = {"last": self.m, "mean": self.m, "energy": self.L * self.m}
+        self.width = sum(sizes[name] for name in readouts)
+        self._pack(rnn)
+        self.blocks = -(-self.m // B)
+        kind = np.int64 if self.dtype == torch.float64 else np.float64
+        self.S: Array = np.zeros((0, self.L * self.blocks * 2 * B), kind)
+        self.sums: Array = np.zeros((0, self.m if "mean" in readouts else 0))
+        self.steps: Array = np.zeros(0, np.int64)
+
+    def _pack(self, rnn: UnICORNN) -> None:
+        own = rnn.weights.map(lambda t: t.detach().to("cpu", self.dtype, copy=True).contiguous())
+        self.skip, L, m, d = own.S, self.L, self.m, self.d
+        at = np.zeros((L, 6), np.int64)
+        for l in range(L):
+            at[l, :4] = [letter[l].data_ptr() for letter in (own.w, own.b, own.c, own.V)]
+            if l >= self.skip:
+                at[l, 4] = own.Lambda[l].data_ptr()  # type: ignore[index,union-attr]
+        blocks, wide = -(-m // B), PANEL // np.dtype(self.number).itemsize
+        width = sum(matrix.shape[1] for matrix in (*own.V, *(own.Lambda or ())) if matrix is not None)
+        self.M = np.empty(width * -(-m // wide) * wide, self.number)
+        self.P, self.A = np.zeros(L * blocks * 2 * B, self.number), np.zeros(L * blocks * 2 * B)
+        c, a = torch.stack(list(own.c)).numpy(), time_steps(own.c, rnn.dt, torch.float64).numpy()
+        self.unit, self.per_unit, self.limit = _constants(self.dtype, self.alpha)
+        launch.call(_kernel("step_kernels", "pack_rows"), self.dtype, at, c, a, self.P, self.A, self.unit, L, m)
+        launch.call(_kernel("step_kernels", "pack_matrices"), self.dtype, at, self.M, L, m, d, self.skip)
+
+    def grow(self, rows: int) -> None:
+        """Room for so many rows, or more."""
+        have = len(self.steps)
+        if rows > have:
+            more = max(rows, 2 * have) - have
+            self.S, self.sums, self.steps = (
+                np.concatenate([t, np.zeros((more, *t.shape[1:]), t.dtype)]) for t in (self.S, self.sums, self.steps)
+            )
+
+    def reset(self, rows: Any) -> None:
+        """Rows at rest."""
+        self.S[rows], self.sums[rows], self.steps[rows] = 0, 0, 0
+
+    def copy(self, rows: Any) -> tuple[Array, Array, Array]:
+        return self.S[rows], self.sums[rows], self.steps[rows]
+
+    def put(self, rows: Any, parts: tuple[Array, Array, Array]) -> None:
+        self.S[rows], self.sums[rows], self.steps[rows] = parts
+
+    def carry(
+        self, slot: Array, u: Array, begin: Array, count: Array, asked: Array, commit: bool = True
+    ) -> tuple[Array, Array]:
+        """Rows ``slot`` on by the ``count`` samples from ``begin`` on of u (·, d).
+
+        Returns the features, (rows, width), or with ``asked`` = 2 (len(u), width), and which rows are out of range and
+        so were left as they were.
+        """
+        order = np.argsort(-count, kind="stable")
+        each = bool(len(asked)) and int(asked.max()) == 2
+        F = np.empty((len(u) if each else len(slot), self.width), self.number)
+        bad = np.zeros(len(slot), np.int64)
+        wants = (*(name in self.readouts for name in ("last", "mean", "energy")), commit)
+        kernel, blocks = _kernel("stream_kernels", "carry"), -(-len(slot) // ROWS)
+        launch.share_out(
+            kernel, self.dtype, blocks, min(torch.get_num_threads(), blocks // 2), np.ascontiguousarray(u).reshape(-1),
+            begin[order], count[order], slot[order], asked[order], self.S, self.sums, self.steps, F, self.M, self.P,
+            self.A, wants, self.unit, self.per_unit, self.limit, self.alpha, self.L, self.m, self.d, self.skip, bad,
+        )  # fmt: skip
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return (F if each else F[back]), bad[back] > 0
+
+    def grid(self, rows: Any) -> Array:
+        """(rows, L, 2, m): Y and Z in grid units, int64, for a file."""
+        blocks = self.S[rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)
+        return blocks.reshape(-1, self.L, 2, self.blocks * B)[..., : self.m].astype(np.int64)
+
+    def from_grid(self, grid: Array) -> Array:
+        """The contrary: rows of S."""
+        room = np.zeros((len(grid), self.L, 2, self.blocks * B), self.S.dtype)
+        room[..., : self.m] = grid
+        blocks = room.reshape(len(grid), self.L, 2, self.blocks, B).transpose(0, 1, 3, 2, 4)
+        return np.ascontiguousarray(blocks).reshape(len(grid), -1)

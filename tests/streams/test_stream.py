@@ -1,0 +1,215 @@
+"""Streams: the batch result, in whatever portions and company the samples arrive."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unicornn import UnICORNN
+from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
+from unicornn.streams import Stream
+
+READOUTS = ["last", "mean", "energy", "last+mean+energy"]
+
+
+def network(readout="last", patch=1, dtype=torch.float32):
+    """A network whose readout matters."""
+    torch.manual_seed(0)
+    net = Classifier(UnICORNN(2 * patch, 10, 3, dt=0.3, residual=2), 3, patch=patch, readout=readout).to(dtype).eval()
+    if "energy" in readout:
+        net.features.standardise.running_mean.uniform_(-3, 0)
+        net.features.standardise.running_var.uniform_(0.5, 2)
+    return net
+
+
+@torch.no_grad()
+def batch(net, u):
+    """What the network says of one sequence (N, d)."""
+    return net(torch.as_tensor(u, dtype=next(net.parameters()).dtype)[:, None])[0].numpy()
+
+
+def portions(data, series):
+    """Pushes of random keys, in random portions, until all series are through; each with what is told so far."""
+    at = dict.fromkeys(series, 0)
+    while any(at[key] < len(x) for key, x in series.items()):
+        running = [key for key, x in series.items() if at[key] < len(x)]
+        chosen = data.draw(st.lists(st.sampled_from(running), unique=True, min_size=1))
+        push = {}
+        for key in chosen:
+            k = data.draw(st.integers(1, min(9, len(series[key]) - at[key])))
+            push[key] = series[key][at[key] : at[key] + k]
+            at[key] += k
+        yield push
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_a_sequence_has_the_same_bits_in_any_company(data):
+    """And in any portions: alone and sample by sample, or among others that come and go."""
+    patch = data.draw(st.sampled_from([1, 1, 3]))
+    window = data.draw(st.sampled_from([None, (6, 3), (9, 6)]))
+    options = {} if window is None else {"window": window[0], "every": window[1]}
+    net = network(
+        data.draw(st.sampled_from(READOUTS)), patch, data.draw(st.sampled_from([torch.float32, torch.float64]))
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    series = {
+        key: rng.standard_normal((data.draw(st.integers(1, 25)), 2)) for key in range(data.draw(st.integers(1, 40)))
+    }
+    stream, told = Stream(net, **options), {key: [] for key in series}
+    for push in portions(data, series):
+        for key, answers in stream.push(push, every_step=True).items():
+            told[key].append(answers)
+    for key in list(series)[:3]:
+        alone = Stream(net, **options)
+        expected = [alone.push({key: x}, every_step=True)[key] for x in series[key]]
+        assert np.concatenate(told[key]).tobytes() == np.concatenate(expected).tobytes()
+
+
+@pytest.mark.parametrize("patch", [1, 3])
+@pytest.mark.parametrize("readout", READOUTS)
+def test_networks_say_what_they_say_of_the_whole_sequence(readout, patch):
+    net, u = network(readout, patch, torch.float64), np.random.default_rng(0).standard_normal((40, 2))
+    every = Stream(net).push({"a": u}, every_step=True)["a"]
+    for n in (1, 2, 3, 17, 40):
+        np.testing.assert_allclose(every[n - 1], batch(net, u[:n]), rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(Stream(net).push({"a": u[:n]})["a"], every[n - 1])
+
+
+@pytest.mark.parametrize(("window", "every"), [(12, 3), (9, 6), (6, 9), (12, 12), (12, 1)])
+@pytest.mark.parametrize("patch", [1, 3])
+def test_windows_are_as_if_run_by_themselves(window, every, patch):
+    every *= patch if every == 1 else 1
+    net, u = network("last+mean+energy", patch, torch.float64), np.random.default_rng(0).standard_normal((50, 2))
+    stream, told = Stream(net, window=window, every=every), []
+    for part in np.split(u, [1, 5, 6, 30, 31]):
+        rows = stream.push({"a": part, "b": u[:7]}, every_step=True)["a"]
+        told += list(rows)
+    ends = range(window, 51, every)
+    assert len(told) == len(ends)
+    for answer, end in zip(told, ends, strict=True):
+        np.testing.assert_allclose(answer, batch(net, u[end - window : end]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_ten_thousand_steps(dtype):
+    torch.manual_seed(0)
+    layer, u = UnICORNN(2, 32, 2, dt=0.02, dtype=dtype), torch.randn(10_000, 2, 2, dtype=dtype)
+    with torch.no_grad():
+        expected = layer(u)[0].numpy()
+    stream = Stream(layer)
+    for start in range(0, 10_000, 2500):
+        told = stream.push({i: u[start : start + 2500, i] for i in range(2)}, every_step=True)
+        for i in range(2):
+            off = np.abs(told[i] - expected[start : start + 2500, i]).max()
+            assert off <= 1e-6 * np.abs(expected).max()
+
+
+def test_a_layer_says_what_it_is_asked_for():
+    from unicornn._readouts import log_energies
+
+    torch.manual_seed(0)
+    layer, u = UnICORNN(2, 10, 2), torch.randn(30, 1, 2)
+    with torch.no_grad():
+        output, state = layer(u)
+        energies = log_energies(layer, state)[0]
+    told = Stream(layer, readout="last+energy").push({"a": u[:, 0]})["a"]
+    np.testing.assert_allclose(told[:10], output[-1, 0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(told[10:], energies, rtol=1e-4, atol=1e-4)
+    mean = Stream(layer, readout="mean").push({"a": u[:, 0]})["a"]
+    np.testing.assert_allclose(mean, output.mean(0)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_heads():
+    torch.manual_seed(0)
+    u = torch.randn(20, 2)
+    one, two = Regressor(UnICORNN(2, 8), 1), Regressor(UnICORNN(2, 8), 2)
+    for net, shape in ((one, ()), (two, (2,))):
+        net.standardise(torch.tensor([3.0, 5.0]))
+        told = Stream(net).push({"a": u})["a"]
+        assert told.shape == shape
+        np.testing.assert_allclose(told, batch(net, u), rtol=1e-5)
+    forecast = SequenceToSequence(UnICORNN(2, 8), 3)
+    with torch.no_grad():
+        expected = forecast(u[:, None])[:, 0].numpy()
+    np.testing.assert_allclose(Stream(forecast).push({"a": u}, every_step=True)["a"], expected, rtol=1e-4, atol=1e-6)
+    net = network()
+    assert Stream(net).predict_one("a", u) == batch(net, u).argmax()
+    text = TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(10, 4)).eval()
+    words = torch.tensor([3, 1, 9])
+    with torch.no_grad():
+        expected = text(words[:, None])[0].numpy()
+    stream = Stream(text)
+    stream.push({"a": 3, "b": [1, 9]})
+    np.testing.assert_allclose(stream.push({"a": words[1:]})["a"], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_estimators():
+    from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 30, 2)) * 3 + 1, np.repeat(["low", "high"], 6)
+    options = {"model": "network", "max_epochs": 1, "hidden_size": 8, "dt": 0.1, "random_state": 0}
+    classifier = UnICORNNClassifier(**options).fit(X, y)
+    told = Stream(classifier).push(dict(enumerate(X)))
+    np.testing.assert_allclose(np.stack(list(told.values())), classifier.predict_proba(X), rtol=1e-4, atol=1e-5)
+    assert list(Stream(classifier).predict_many(dict(enumerate(X))).values()) == list(classifier.predict(X))
+    regressor = UnICORNNRegressor(**options).fit(X, np.arange(12.0))
+    assert np.isclose(Stream(regressor).predict_one("a", X[3]), regressor.predict(X[3:4])[0], rtol=1e-4)
+
+
+def test_the_model_may_change_or_go():
+    layer, x = UnICORNN(2, 8), np.ones((5, 2))
+    stream, other = Stream(layer), Stream(layer)
+    first = stream.push({"a": x})["a"]
+    with torch.no_grad():
+        layer.V[0].fill_(7)
+    del layer
+    np.testing.assert_array_equal(other.push({"a": x})["a"], first)
+
+
+def test_many_keys_come_and_go():
+    layer, rng = UnICORNN(1, 4), np.random.default_rng(0)
+    stream, alive, told = Stream(layer), {}, {}
+    for _ in range(60):
+        for key in [key for key in alive if rng.random() < 0.2]:
+            stream.drop(key)
+            np.testing.assert_array_equal(Stream(layer).push({0: np.concatenate(alive.pop(key))})[0], told[key])
+        push = {int(key): rng.standard_normal((int(rng.integers(1, 4)), 1)) for key in rng.integers(0, 30, 5)}
+        for key, x in push.items():
+            alive.setdefault(key, []).append(x)
+        told |= stream.push(push)
+        assert len(stream) == len(alive)
+        assert set(stream) == set(alive)
+
+
+def test_threads():
+    layer = UnICORNN(2, 8, 2)
+    stream, x = Stream(layer), np.random.default_rng(0).standard_normal((200, 8, 2))
+    told, errors = {}, []
+
+    def work(key):
+        try:
+            for row in x[:, key]:
+                told[key] = stream.push({key: row})[key]
+                stream.push({(key, "short"): row})
+                stream.drop((key, "short"))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(key,)) for key in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    for key in range(8):
+        np.testing.assert_array_equal(told[key], Stream(layer).push({0: x[:, key]})[0])
+
+
+def test_one_network_class_is_enough():
+    net = Network(UnICORNN(2, 8), 2).eval()
+    np.testing.assert_allclose(Stream(net).push({"a": np.ones((4, 2))})["a"], batch(net, np.ones((4, 2))), rtol=1e-5)
