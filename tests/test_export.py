@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from unicornn import UnICORNN, models
-from unicornn.errors import BadType, BadValue
+from unicornn.errors import BadType, BadValue, ExportFailed
 
 pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are not installed")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -103,7 +103,7 @@ def test_a_file_that_differs_is_not_kept(tmp_path, monkeypatch):
     path = tmp_path / "layer.onnx"
     path.write_bytes(b"the old one")
     monkeypatch.setattr(export, "TOLERANCE", 0.0)
-    with pytest.raises(export.ExportFailed, match="expected a file that agrees with the model"):
+    with pytest.raises(ExportFailed, match="expected a file that agrees with the model"):
         export.onnx(UnICORNN(3, 5), path, kind="step")
     assert path.read_bytes() == b"the old one"
     assert [p.name for p in tmp_path.iterdir()] == ["layer.onnx"]

@@ -70,3 +70,7 @@ class Diverged(UnicornnError, FloatingPointError):
 
 class Stopped(UnicornnError):
     """A training that was asked to stop. It can be resumed."""
+
+
+class ExportFailed(UnicornnError):
+    """The file does not give what the network gives, so it was not kept."""

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
 from unicornn._state import UNIT, State
-from unicornn.errors import BadType, BadValue, UnicornnError
+from unicornn.errors import BadType, BadValue, ExportFailed
 from unicornn.models import Network, TextClassifier
 
 KINDS = ("sequence", "step")
@@ -35,10 +35,6 @@ TOLERANCE = 1e-5
 """Of what a file gives in onnxruntime, relative to the largest output of the network, or to 1."""
 STEPS = 2000
 """Over how many steps a new file is compared with the network."""
-
-
-class ExportFailed(UnicornnError):
-    """The file does not give what the network gives, so it was not kept."""
 
 
 class _Traced(UnICORNN):
@@ -307,4 +303,4 @@ def _quiet() -> Iterator[None]:
             log.setLevel(level)
 
 
-__all__ = ["ExportFailed", "onnx"]
+__all__ = ["onnx"]

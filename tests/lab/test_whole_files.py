@@ -1,5 +1,7 @@
 """Unfinished files say whose they are, and are swept up if their owner was killed."""
 
+import contextlib
+import json
 import os
 import signal
 import socket
@@ -55,3 +57,20 @@ def test_what_another_process_writes_is_left_alone(tmp_path):
     with written_whole(tmp_path / "a.json", "w") as file:
         file.write("{}")
     assert own.exists()
+
+
+def test_lists_of_numbers_are_one_line(tmp_path):
+    path, value = tmp_path / "a.json", {"a": [1, 2.5, -3e-9], "b": ["[1,\n 2]", []], "c": [[1], [2, 3]]}
+    write_json(path, value)
+    assert json.loads(path.read_text()) == value
+    assert '"a": [ 1, 2.5, -3e-09 ],\n' in path.read_text()
+
+
+def test_files_are_whole_or_absent(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    with contextlib.suppress(KeyboardInterrupt), written_whole(path, "w") as file:
+        file.write("half")
+        raise KeyboardInterrupt
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,9 +1,7 @@
 """Runs: what they leave behind, that they repeat, resume, stop and refuse as they should."""
 
-import contextlib
 import functools
 import itertools
-import json
 import math
 import os
 import resource
@@ -19,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from tests.lab.training import helpers
 from unicornn.baselines import MODELS
 from unicornn.errors import BadCheckpoint, Diverged, NotARun, RunExists
-from unicornn.lab import _run_folder as runs
 from unicornn.lab import training
 from unicornn.lab._run_folder import Run
+from unicornn.lab._whole_files import write_json
 from unicornn.lab.training import resolve
 from unicornn.lab.training._checkpoint import read
 
@@ -227,23 +225,6 @@ def test_broken_folders_are_named(tmp_path):
 def test_an_option_that_a_task_did_not_have_yet(tmp_path):
     run = train(config(epochs=1), tmp_path / "run")
     old = run.config | {"task_options": {k: v for k, v in run.config["task_options"].items() if k != "mode"}}
-    runs.write_json(run.path / "config.json", old)
+    write_json(run.path / "config.json", old)
     assert evaluate(run.path, "valid")[0] == pytest.approx(run.result["valid"])
     assert train(config(epochs=2), run.path, resume=True).result["epochs"] == 2
-
-
-def test_lists_of_numbers_are_one_line(tmp_path):
-    path, value = tmp_path / "a.json", {"a": [1, 2.5, -3e-9], "b": ["[1,\n 2]", []], "c": [[1], [2, 3]]}
-    runs.write_json(path, value)
-    assert json.loads(path.read_text()) == value
-    assert '"a": [ 1, 2.5, -3e-09 ],\n' in path.read_text()
-
-
-def test_files_are_whole_or_absent(tmp_path):
-    path = tmp_path / "a.json"
-    runs.write_json(path, {"a": 1})
-    with contextlib.suppress(Stop), runs.written_whole(path, "w") as file:
-        file.write("half")
-        raise Stop
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert list(tmp_path.iterdir()) == [path]

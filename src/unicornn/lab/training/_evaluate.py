@@ -34,7 +34,7 @@ def task_of(run: Run | Config, task: Task | None = None) -> Task:
     """
     name = run.config["task"] if isinstance(run, Run) else run.task
     if task is not None:
-        if name in tasks.names() and name != task.name:
+        if name != task.name and name in tasks.names():
             raise BadValue(f"task: expected the run's, {name!r}, got {task.name!r}")
         return task
     if name not in tasks.names():

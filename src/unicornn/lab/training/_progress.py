@@ -12,7 +12,7 @@ from unicornn.lab.training._loop import Loop
 from unicornn.lab.training._processes import rank
 
 
-class Shown:
+class TrainingProgress:
     """The epoch, the loss, the validation metric and the time left; nowhere if there is no console."""
 
     def __init__(self, console: Console | None, loop: Loop) -> None:
@@ -23,7 +23,7 @@ class Shown:
         self.bar = Progress(BarColumn(20), TextColumn(text), console=console, transient=True)
         self.task = self.bar.add_task("starting", total=1.0, loss="", valid="", left="")
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> TrainingProgress:
         if self.console is not None and self.console.is_terminal:
             self.bar.start()
         return self

@@ -23,7 +23,7 @@ from unicornn.lab.training._config import Config, differences
 from unicornn.lab.training._evaluate import build, config_of, judge, task_of
 from unicornn.lab.training._lock import locked
 from unicornn.lab.training._loop import Loop, Row
-from unicornn.lab.training._progress import Shown
+from unicornn.lab.training._progress import TrainingProgress
 from unicornn.lab.training._record import Record
 from unicornn.lab.training._surroundings import Termination, no_denormals, seeded
 from unicornn.lab.training._time_step import with_time_step, with_time_step_of
@@ -98,18 +98,22 @@ def train(
                 (folder / "result.json").unlink(missing_ok=True)
                 if loop.best:
                     record.best(loop.best)
-            with Shown(console, loop) as shown, contextlib.closing(record):
-                _fit(loop, record, shown, termination, after_epoch)
+            with TrainingProgress(console, loop) as progress, contextlib.closing(record):
+                _fit(loop, record, progress, termination, after_epoch)
         if first:  # what is left is one process's work
             _finish(folder, loop, splits if test else None)
     return Run(folder)
 
 
 def _fit(
-    loop: Loop, record: Record, shown: Shown, termination: Termination, after_epoch: Callable[[Row], None] | None
+    loop: Loop,
+    record: Record,
+    progress: TrainingProgress,
+    termination: Termination,
+    after_epoch: Callable[[Row], None] | None,
 ) -> None:
     def pause() -> None:
-        """After each batch, in which a SIGTERM was waited with."""
+        """After each batch: a SIGTERM that came during it is answered here."""
         if loop.agree(termination.asked):
             record.checkpoint(loop)
             where = f"in epoch {loop.epoch + 1}, after batch {loop.batch} of {len(loop.batches)}"
@@ -119,7 +123,7 @@ def _fit(
     while loop.epoch < loop.config.training.epochs:
         for loss in loop.steps():
             pause()
-            shown.step(loss)
+            progress.step(loss)
             if loop.out_of_time:
                 break
         cut_short = loop.batch < len(loop.batches)
@@ -129,7 +133,7 @@ def _fit(
         record.epoch(loop)
         if not cut_short:
             record.checkpoint(loop)
-        shown.epoch()
+        progress.epoch()
         if after_epoch is not None:
             after_epoch(row)
         if loop.out_of_time:
