@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 from torch import nn
 
-from unicornn import State, UnICORNN, UnICORNNCell, functional, models, theory
+from unicornn import State, UnICORNN, UnICORNNCell, export, functional, models, suggest_dt, theory
 from unicornn.baselines import MODELS
 from unicornn.errors import UnicornnError
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
 from unicornn.functional import Weights
 
 N, b, d, m, L = 5, 2, 3, 4, 3
@@ -25,6 +29,8 @@ FINAL = layer(u)[1].detach()
 WEIGHTS = Weights(*[[t.detach() for t in letter] for letter in layer.weights[:4]])
 NETWORK = models.Classifier(UnICORNN(d, m), 2)
 ORBIT = theory.orbits(layer, u)[0]
+SERIES, CLASSES = np.linspace(-1, 1, 8 * N).reshape(8, N), np.array([0, 1] * 4)
+FITTED = UnICORNNClassifier(random_state=0).fit(SERIES, CLASSES)
 
 VALUES: list[Any] = [
     None, True, False, -1, 0, 1, 2, 3, 10**400, 2.5, 0.5, -0.5, float("nan"), float("inf"), -float("inf"), 1j,
@@ -65,23 +71,28 @@ def targets() -> list[Target]:
     flags = {"train_time_step": True, "bidirectional": False}
     own = {"dt": 0.1, "alpha": 1.0, "backward": "invert", "backend": "auto"}
     run = {"state": (y, y), "lengths": [5, 2], "output": "all"}
+    fading = {"horizon": None}
     sequence = {"layer": layer, "input": u, "state": None}
     found = [
         Target(
             "UnICORNN",
             UnICORNN,
-            sizes | {"num_layers": 2, "residual": 0, "init": "paper"} | flags | own | common,
+            sizes | {"num_layers": 2, "residual": 0, "init": "paper"} | flags | own | common | fading,
         ),
         Target("layer", layer, {"input": u} | run),
         Target("layer.step", layer.step, {"input_n": u[0], "state": (y, y)}),
         Target("layer.inverse", layer.inverse, {"input": u, "state": (y, y), "lengths": None}),
         Target("UnICORNNCell", UnICORNNCell, sizes | own | {"train_time_step": True, "device": None, "dtype": None}),
         Target("cell", cell, {"input": u[0], "state": (y[0], y[0])}),
-        Target("functional.unicornn", functional.unicornn, {"input": u, "weights": WEIGHTS, "mask": None} | run | own),
+        Target(
+            "functional.unicornn",
+            functional.unicornn,
+            {"input": u, "weights": WEIGHTS, "mask": None} | run | own | fading,
+        ),
         Target(
             "functional.step",
             functional.step,
-            {"input": u[0], "weights": WEIGHTS, "state": None, "mask": None} | own,
+            {"input": u[0], "weights": WEIGHTS, "state": None, "mask": None} | own | fading,
         ),
         Target(
             "functional.inverse",
@@ -106,6 +117,9 @@ def targets() -> list[Target]:
             models.build,
             {"kind": "classify", "model": "unicornn", "d": d, "outputs": 2, "options": {"hidden_size": m}},
         ),
+        Target("standardise", models.Regressor(UnICORNN(d, m), 1).standardise, {"targets": torch.linspace(0, 1, 9)}),
+        Target("suggest_dt", suggest_dt, {"length": 9, "alpha": 1.0, "growth": 2.0, "input": None}),
+        Target("theory.gradient_growth", theory.gradient_growth, dict(sequence)),
         Target("count", models.count, {"network": NETWORK}),
         Target("theory.bounds", theory.bounds, {"layer": layer, "N": 5, "target": 0.0}),
         Target("theory.energy", theory.energy, {"orbit": ORBIT}),
@@ -132,7 +146,55 @@ def targets() -> list[Target]:
         baseline = model(d, m, L)
         state = tuple(torch.zeros(L, b, width) for width in baseline.state_widths)
         found.append(Target(f"{name}()", baseline, {"input": u} | run | {"state": state}))
+    found.append(Target("export.onnx", exported, {"model": NETWORK, "kind": "sequence"}))
+    return found + estimators()
+
+
+def estimators() -> list[Target]:
+    """Those of scikit-learn are called to fit, with one of their settings or of their arguments spoilt."""
+
+    def fit(kind: Any, arguments: dict[str, Any]) -> Any:
+        def call(**given: Any) -> None:
+            of_fit = {name: given.pop(name) for name in arguments}
+            kind(**given).fit(**of_fit)
+
+        return call
+
+    def partial(kind: Any) -> Any:
+        return lambda **given: kind(hidden_size=2, dt=0.1, random_state=0).partial_fit(**given)
+
+    small = {"model": "network", "hidden_size": 2, "num_layers": 1, "max_epochs": 1, "patience": 1, "dt": 0.1}
+    both = {"X": SERIES, "y": CLASSES, "sample_weight": None}
+    more = both | {"validation_data": None, "groups": None}
+    found = [
+        Target("OscillatorBank", fit(OscillatorBank, {"X": SERIES}), OscillatorBank().get_params() | {"X": SERIES}),
+        Target("bank.transform", FITTED._bank.transform, {"X": SERIES}),
+        Target("load", lambda where: load(where), {"where": frozen()}),
+    ]
+    for kind in (UnICORNNClassifier, UnICORNNRegressor):
+        found.append(Target(kind.__name__, fit(kind, more), kind().get_params() | small | more))
+        found.append(Target(f"{kind.__name__}.partial_fit", partial(kind), both))
+    for name in ("predict", "predict_proba", "decision_function", "transform"):
+        found.append(Target(f"{name}", getattr(FITTED, name), {"X": SERIES}))
     return found
+
+
+def frozen() -> str:
+    return str(Path(__file__).parent / "estimators/frozen")
+
+
+def exported(model: Any, kind: Any) -> None:
+    """Up to where the file would be made, which takes seconds."""
+    with contextlib.suppress(ExportStarted):
+        export.onnx(model, "never.onnx", kind)
+
+
+class ExportStarted(Exception):
+    """What is done then is tested elsewhere."""
+
+
+def _started(*_: Any, **__: Any) -> None:
+    raise ExportStarted
 
 
 def defaults(name: str) -> dict[str, Any]:
@@ -156,7 +218,7 @@ def show(value: Any) -> str:
 def attempt(target: Target, name: str, value: Any) -> str:
     """ "named", "accepted", or what went wrong."""
     torch.manual_seed(0)
-    with warnings.catch_warnings():
+    with mock.patch.object(torch.onnx, "export", _started), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             target.call(**target.arguments | {name: value})

@@ -209,9 +209,11 @@ def onnx(model: nn.Module, path: str | Path, kind: str = "sequence") -> Path:
         >>> [value.name for value in session.get_outputs()]
         ['output', 'y_next', 'z_next']
     """
-    path = Path(path)
     checks.choice("kind", kind, KINDS)
     rnn = _checked(model, kind)
+    if not isinstance(path, (str, Path)) or (Path(path).exists() and not Path(path).is_file()):
+        raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
+    path = Path(path)
     wrapped = (_Sequence if kind == "sequence" else _Step)(model)
     text = isinstance(model, TextClassifier)
     inputs = _inputs(model, rnn, text, kind, N=4, b=3)

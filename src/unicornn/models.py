@@ -160,8 +160,14 @@ class Regressor(Network):
 
     def standardise(self, targets: Tensor) -> None:
         """From now on a readout of 0 means the targets' mean, and one of 1 a deviation more."""
+        dense = isinstance(targets, Tensor) and targets.layout == torch.strided and not targets.is_meta
+        if not (dense and targets.is_floating_point() and targets.numel()):
+            raise BadValue(f"targets: expected a tensor of floating-point numbers, got {checks.shown(targets)}")
+        deviation = targets.std(correction=min(1, targets.numel() - 1))
+        if not (targets.isfinite().all() and deviation.isfinite()):
+            raise BadValue("targets: expected finite numbers with a finite variance, got others")
         self.mean.fill_(targets.mean())
-        self.deviation.fill_(targets.std())
+        self.deviation.fill_(deviation if deviation > 0 else 1.0)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
         return self.mean + self.deviation * super().forward(u, lengths, bptt).squeeze(-1)

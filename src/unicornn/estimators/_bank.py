@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
 from unicornn.estimators._oscillators import POOLS, Oscillators, pooled, sampled
-from unicornn.estimators._series import Scaling, Series, as_series, plain
+from unicornn.estimators._series import Scaling, Series, as_series, naming, plain
 
 SAMPLE = 4096  # windows, from which the levels of an octave are taken
 
@@ -83,16 +83,19 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         m = checks.whole("n_oscillators", given["n_oscillators"], 1)
         least = checks.whole("smallest_window", given["smallest_window"], 1)
         checks.whole("overlap", given["overlap"], 1)
-        quantiles = np.asarray(list(self.quantiles), dtype=np.float64)
+        checks.flag("differences", given["differences"])
+        with naming("quantiles"):
+            quantiles = np.asarray(list(self.quantiles), dtype=np.float64)
         if quantiles.ndim != 1 or ((quantiles <= 0) | (quantiles >= 1)).any():
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")
+        with naming("random_state"):
+            random = check_random_state(self.random_state)
         series = as_series(X, self.layout, self.missing)
         self.n_features_in_ = features_in(X, series)
         self.n_channels_ = series[0].shape[1]
         self._scaling = Scaling.of(series)
         self._moves = Scaling.of([np.diff(self._scaling(x), axis=0, prepend=np.float32(0)) for x in series])
         series = [self._prepare(x) for x in series]
-        random = check_random_state(self.random_state)
         longest = max(len(x) for x in series)
         octaves = least * 2 ** np.arange(64.0)
         self.windows_ = [int(W) for W in octaves[octaves < longest]] + [longest]

@@ -13,13 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from unicornn import _checks as checks
-from unicornn.errors import BadValue
+from unicornn._readouts import readouts
+from unicornn.errors import BadType, BadValue, Diverged
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank, features_in
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import Scaling, Series, as_series, channel_names, plain
+from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series, as_series, channel_names, naming, plain
 
 MODELS = ("bank", "network", "both")
 
@@ -126,9 +127,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_settings()
         series = self._read(X)
-        weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((len(series), 1)), dtype=np.float64))
-        if (weights < 0).any() or not weights.any():
-            raise BadValue("sample_weight: expected numbers >= 0, not all of them 0")
+        weights = _weights(sample_weight, len(series))
         if y is None:
             raise BadValue(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         _same_count("y", y, len(series))
@@ -139,7 +138,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         weights = self._series_weights(target, weights[kept])
         valid = None if validation_data is None else self._validation(validation_data, series[0].shape[1])
         self._learn_channels(X, series)
-        self._seed = seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = seed = _seed(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
         begin = time.monotonic()
         self._describe(series, target)
@@ -155,10 +154,11 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """One pass over X with the network, made at the first call unless it was fitted; it alone predicts then."""
         self._check_settings()
         series = self._read(X)
-        weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((len(series), 1)), dtype=np.float64))
+        weights = _weights(sample_weight, len(series))
+        _same_count("y", target, len(series))
         if getattr(self, "models_", None) != ("network",):
             self._learn_channels(X, series)
-            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            self._seed = _seed(self.random_state)
             self._scaling = Scaling.of(series)
             prepared = [self._scaling(x) for x in series]
             auto = isinstance(self.dt, str)
@@ -264,9 +264,20 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise BadValue(f"X: expected columns {self.channel_names_} as in fit, got {names}")
         return series
 
-    def _network_reads(self, series: Series) -> np.ndarray:
-        prepared = [self._scaling(x) for x in series]
-        return networks.outputs(self._network, prepared, int(self.batch_size)).astype(np.float64)
+    def _answers(self, series: Series) -> dict[str, np.ndarray]:
+        """What each of the models says of each series, (n, outputs): finite, for NaN would pass for a class."""
+        found: dict[str, np.ndarray] = {}
+        if "bank" in self.models_:
+            found["bank"] = self._ridge.predict(self._bank.transform(series))
+        if "network" in self.models_:
+            prepared = [self._scaling(x) for x in series]
+            found["network"] = networks.outputs(self._network, prepared, int(self.batch_size)).astype(np.float64)
+        for name, numbers in found.items():
+            finite = np.isfinite(numbers).all(1)
+            if not finite.all():
+                i = int(finite.argmin())
+                raise Diverged(f"X: expected series of which the {name} says finite numbers, got others for series {i}")
+        return found
 
     # Checks
 
@@ -284,11 +295,15 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _validation(self, data: Any, d: int) -> tuple[Series, np.ndarray]:
         if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise BadValue(f"validation_data: expected a pair (X, y), got {type(data).__name__}")
-        series = self._read(data[0])
+        try:
+            series = self._read(data[0])
+            _same_count("y", data[1], len(series))
+            target = self._encode(data[1])
+        except (BadValue, BadType) as error:
+            raise BadValue(f"validation_data: {error}") from error
         if series[0].shape[1] != d:
             raise BadValue(f"validation_data: expected {d} channels as in X, got {series[0].shape[1]}")
-        _same_count("validation_data", data[1], len(series))
-        return series, self._encode(data[1])
+        return series, target
 
     def _check_settings(self) -> None:
         given = plain(self.get_params(deep=False))
@@ -296,6 +311,16 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("hidden_size", "num_layers", "max_epochs", "batch_size", "patience"):
             checks.whole(name, given[name], 1)
         checks.positive("lr", given["lr"])
+        checks.not_negative("alpha", given["alpha"])
+        checks.horizon(given["horizon"], int(given["num_layers"]))
+        readouts(self.readout)
+        checks.choice("layout", self.layout, LAYOUTS)
+        checks.choice("missing", self.missing, MISSING)
+        checks.flag("warm_start", given["warm_start"])
+        if not isinstance(given["verbose"], int):
+            raise BadType(f"verbose: expected True or False, got {checks.shown(given['verbose'])}")
+        if not (isinstance(self.device, str) and self.device == "auto"):
+            checks.place("device", self.device)
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))
         else:
@@ -359,6 +384,20 @@ def inner_split(target: np.ndarray, groups: Any, fraction: float, seed: int) -> 
     return next(splitter.split(target))
 
 
+def _seed(random_state: Any) -> int:
+    with naming("random_state"):
+        return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray:
+    """Of the series, from 0 to 1."""
+    with naming("sample_weight"):
+        weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((n, 1)), dtype=np.float64))
+    if (weights < 0).any() or not weights.any():
+        raise BadValue("sample_weight: expected numbers >= 0, not all of them 0")
+    return weights / weights.max()
+
+
 def _same_count(name: str, y: Any, n: int) -> None:
     count = len(y) if hasattr(y, "__len__") else None
     if count is not None and count != n:
@@ -366,7 +405,9 @@ def _same_count(name: str, y: Any, n: int) -> None:
 
 
 def _groups(groups: Any, n: int) -> np.ndarray:
-    groups = np.asarray(groups)
+    with naming("groups"):
+        groups = np.asarray(groups)
+        np.unique(groups)  # which are to be told apart
     if groups.shape != (n,):
         raise BadValue(f"groups: expected one for each of the {n} series, got shape {groups.shape}")
     return groups

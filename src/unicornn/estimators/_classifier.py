@@ -10,9 +10,13 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from unicornn import _checks as checks
 from unicornn.errors import BadValue
 from unicornn.estimators._base import Estimator
 from unicornn.estimators._ridge import temperature
+from unicornn.estimators._series import naming
+
+LONGEST = 1 << 16  # bytes of a class in a saved model
 
 
 class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
@@ -118,12 +122,10 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self.classes_[logits.argmax(1)]
 
     def _logits(self, X: Any) -> np.ndarray:
-        series = self._seen(X)
-        found = []
-        if "bank" in self.models_:
-            found.append(self._temperature * self._ridge.predict(self._bank.transform(series)))
-        if "network" in self.models_:
-            found.append(self._network_reads(series))
+        answers = self._answers(self._seen(X))
+        if "bank" in answers:
+            answers["bank"] *= self._temperature
+        found = list(answers.values())
         if len(found) == 1:
             return found[0]
         return np.log(np.maximum(sum(_softmax(logits) for logits in found) / len(found), 1e-300))
@@ -131,16 +133,18 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     # Targets
 
     def _labels(self, y: Any) -> np.ndarray:
-        y = column_or_1d(y, warn=True)
-        if y.dtype.kind == "f":
-            assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        return np.asarray(y)
+        with naming("y"):
+            y = column_or_1d(y, warn=True)
+            if y.dtype.kind == "f":
+                assert_all_finite(y, input_name="y")
+            check_classification_targets(y)
+            np.unique(y)  # classes that cannot be told apart are none
+            return np.asarray(y)
 
     def _learn_classes(self, labels: np.ndarray) -> None:
         classes = np.unique(labels)
         if len(classes) < 2:
-            raise BadValue(f"y: expected at least two classes, got 1 class, {classes[0]!r}")
+            raise BadValue(f"y: expected at least two classes, got {len(classes)} class, {classes.tolist()}")
         same = np.array_equal(getattr(self, "classes_", classes), classes)
         if self.warm_start and not same and hasattr(self, "_network"):
             raise BadValue(f"y: expected the classes of the last fit with warm_start, got {classes.tolist()}")
@@ -161,7 +165,10 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def _series_weights(self, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.class_weight is None:
             return weights
-        of_class = compute_sample_weight(self.class_weight, self.classes_[target])
+        with naming("class_weight"):
+            of_class = compute_sample_weight(self.class_weight, self.classes_[target])
+            if not (np.isfinite(of_class).all() and (of_class >= 0).all() and of_class.any()):
+                raise BadValue("class_weight: expected finite numbers >= 0, not all of them 0, got others")
         return np.maximum(weights * of_class, 1e-12 * weights.max())
 
     def _columns(self, target: np.ndarray) -> np.ndarray:
@@ -185,9 +192,12 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return saved | ({"temperature": self._temperature} if "bank" in self.models_ else {})
 
     def _restore_target(self, saved: dict[str, Any]) -> None:
-        self.classes_ = np.array(saved["classes"], dtype=np.dtype(saved["dtype"]))
+        kind = np.dtype(str(saved["dtype"]))
+        if kind.itemsize > LONGEST or kind.kind not in "biufUSO":
+            raise BadValue(f"dtype: expected that of classes, got {kind.str}")
+        self.classes_ = np.array(list(saved["classes"]), dtype=kind)
         if "temperature" in saved:
-            self._temperature = saved["temperature"]
+            self._temperature = checks.positive("temperature", saved["temperature"])
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -175,6 +175,8 @@ def train(
             if valid is not None:
                 numbers["valid_loss"] = evaluate(net, valid, settings.batch_size)
             watched = numbers.get("valid_loss", numbers["train_loss"])
+            if not math.isfinite(watched):  # it would never be better, and the weights be those of the start
+                raise Diverged(f"fit: expected a finite validation loss, got {watched}; try a smaller dt or lr")
             progress.history.append(numbers)
             tell(number, numbers)
             schedule.step(watched)

@@ -10,6 +10,7 @@ from sklearn.utils import check_array
 
 from unicornn.errors import BadValue
 from unicornn.estimators._base import Estimator
+from unicornn.estimators._series import naming
 
 
 class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
@@ -40,7 +41,7 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
             X, y, sample_weight: as for ``fit``.
         """
         if getattr(self, "models_", None) != ("network",):
-            target = self._learn_targets(y, np.ones(np.shape(y)[:1]))
+            target = self._learn_targets(y, np.ones(len(self._numbers(y))))
         else:
             target = self._encode(y)
         self._partial_fit(X, target, sample_weight)
@@ -48,19 +49,15 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted numbers, (n,) or (n, k) as the targets were."""
-        series = self._seen(X)
-        found = []
-        if "bank" in self.models_:
-            found.append(self._ridge.predict(self._bank.transform(series)))
-        if "network" in self.models_:
-            found.append(self._network_reads(series))
+        found = list(self._answers(self._seen(X)).values())
         numbers = sum(found) / len(found) * self._spread + self._centre
         return numbers[:, 0] if self._flat else numbers
 
     # Targets
 
     def _numbers(self, y: Any) -> np.ndarray:
-        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        with naming("y"):
+            return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
         numbers = self._numbers(y)
@@ -68,7 +65,10 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
             raise BadValue(f"y: expected shape (n,) or (n, k), got {numbers.shape}")
         self._flat = numbers.ndim == 1
         table = numbers.reshape(len(numbers), -1)[weights > 0]
-        self._centre, spread = table.mean(0), table.std(0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._centre, spread = table.mean(0), table.std(0)
+        if not np.isfinite(spread).all():
+            raise BadValue("y: expected numbers whose squares are finite, got larger ones")
         self._spread = np.where(spread > 0, spread, 1.0)
         return self._encode(numbers)
 
@@ -96,7 +96,10 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         return {"centre": self._centre.tolist(), "spread": self._spread.tolist(), "flat": self._flat}
 
     def _restore_target(self, saved: dict[str, Any]) -> None:
-        self._centre, self._spread = np.asarray(saved["centre"]), np.asarray(saved["spread"])
+        numbers = np.asarray([saved["centre"], saved["spread"]], dtype=np.float64)
+        if numbers.ndim != 2 or not np.isfinite(numbers).all():
+            raise BadValue(f"centre, spread: expected a finite number for each target, got {numbers}")
+        self._centre, self._spread = numbers
         self._flat = bool(saved["flat"])
 
     def __sklearn_tags__(self) -> Any:

@@ -21,7 +21,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from sklearn.utils.validation import check_is_fitted
 
-from unicornn.errors import BadCheckpoint, MissingData
+from unicornn import _checks as checks
+from unicornn.errors import BadCheckpoint, BadType, MissingData
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._card import card
@@ -31,6 +32,7 @@ from unicornn.estimators._series import Scaling, plain
 
 FORMAT, VERSION = "unicornn.estimators", 1
 CONFIG, TENSORS, PREPROCESSING, CARD = "config.json", "model.safetensors", "preprocessing.json", "README.md"
+MISFITS = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
 BANK = ("n_oscillators", "smallest_window", "overlap", "quantiles", "differences")
 
 
@@ -39,6 +41,25 @@ class Saved(ModelHubMixin):
 
     # The mixin would otherwise keep a copy of every instance's settings.
     _hub_mixin_config: ClassVar[dict[str, str]] = {"format": FORMAT}  # type: ignore[misc]
+
+    def save_pretrained(
+        self, save_directory: str | Path, *, push_to_hub: bool = False, repo_id: str | None = None, **options: Any
+    ) -> str | None:
+        """Writes the estimator to a folder. A model that is there already is replaced when all is written.
+
+        Args:
+            save_directory: the folder, which is made if need be.
+            push_to_hub: whether to push it to the Hugging Face Hub as well, and
+            repo_id: under which name; else the folder's.
+            options: of ``push_to_hub``.
+
+        Returns: the address of the commit on the Hub, if it was pushed.
+        """
+        check_is_fitted(self)
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._save_pretrained(folder)  # the mixin's own method removes the old config.json first
+        return self.push_to_hub(repo_id or folder.name, **options) if push_to_hub else None
 
     def _save_pretrained(self, save_directory: Path) -> None:
         check_is_fitted(self)
@@ -52,10 +73,18 @@ class Saved(ModelHubMixin):
         config["checksum"] = _checksum(config)
         files[CARD] = card(self, config).encode()
         files[CONFIG] = (json.dumps(config, indent=1) + "\n").encode()  # the last: a folder without it is not complete
-        for name, content in files.items():
-            part = save_directory / f".{name}.part"
-            part.write_bytes(content)
-            os.replace(part, save_directory / name)
+        parts = {name: save_directory / f".{name}.{os.getpid()}.part" for name in files}
+        try:  # all of them before the first takes its name: a full disk leaves the model that was there
+            for name, part in parts.items():
+                with part.open("wb") as file:
+                    file.write(files[name])
+                    file.flush()
+                    os.fsync(file.fileno())
+            for name, part in parts.items():
+                os.replace(part, save_directory / name)
+        finally:
+            for part in parts.values():
+                part.unlink(missing_ok=True)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Any:
@@ -84,11 +113,15 @@ def load(where: str | Path, expected: type | None = None, **options: Any) -> Any
     from unicornn.estimators._classifier import UnICORNNClassifier
     from unicornn.estimators._regressor import UnICORNNRegressor
 
+    if not isinstance(where, (str, Path)) or not str(where):
+        raise BadType(f"where: expected the path of a folder, or a name on the Hub, got {type(where).__name__}")
     folder = Path(where)
     if not folder.exists() and isinstance(where, str) and where.count("/") == 1 and not where.startswith((".", "~")):
         folder = Path(snapshot_download(where, allow_patterns=[CONFIG, TENSORS, PREPROCESSING], **options))
     if not folder.is_dir():
-        raise MissingData(f"{where}: expected a folder with {CONFIG}, {TENSORS} and {PREPROCESSING}, found none")
+        raise MissingData(
+            f"where: expected a folder with {CONFIG}, {TENSORS} and {PREPROCESSING}, found none at {where}"
+        )
     config = _read_config(folder)
     classes = {c.__name__: c for c in (UnICORNNClassifier, UnICORNNRegressor)}
     if config["class"] not in classes:
@@ -101,7 +134,7 @@ def load(where: str | Path, expected: type | None = None, **options: Any) -> Any
     content = {name: _read(folder, name, config["sha256"].get(name, "")) for name in (TENSORS, PREPROCESSING)}
     try:
         return _restored(found, config, load_tensors(content[TENSORS]), json.loads(content[PREPROCESSING]))
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (SafetensorError, *MISFITS) as error:
         raise BadCheckpoint(
             f"{folder}: expected what save_pretrained wrote, got a model that does not fit: {error}"
         ) from error
@@ -118,7 +151,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise BadCheckpoint(f"{path}: expected a saved estimator, but there is no such file")
     try:
         config = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadCheckpoint(f"{path}: expected JSON, got a damaged file: {error}") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise BadCheckpoint(f"{path}: expected a model saved by {FORMAT}, got another program's")
@@ -129,6 +162,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         )
     if config.get("checksum") != _checksum(config):
         raise BadCheckpoint(f"{path}: expected the settings that were saved, but the file was changed")
+    for name, kind in {"class": str, "settings": dict, "models": list, "about": dict, "sha256": dict}.items():
+        if not isinstance(config.get(name), kind):
+            raise BadCheckpoint(f"{path}: expected {name} to be of type {kind.__name__}, got {config.get(name)!r:.40}")
     return config
 
 
@@ -211,6 +247,17 @@ def _scaling(scaling: Scaling) -> dict[str, list[float]]:
 
 def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> Any:
     estimator = found(**config["settings"])
+    estimator._check_settings()
+    if not config["models"] or not set(config["models"]) <= {"bank", "network"}:
+        raise ValueError(f"models: expected bank, network or both, got {config['models']}")
+    for name, t in tensors.items():
+        if t.isnan().any() or (t.isinf().any() and name != "ridge.deviation"):  # infinite for a constant feature
+            raise ValueError(f"{name}: expected finite numbers, got others")
+    for name in ("channels", "features_in"):
+        checks.whole(name, about[name], 1)
+    names = about["channel_names"]
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"channel_names: expected their names, got {names!r:.40}")
     estimator.models_, estimator.about_ = tuple(config["models"]), config["about"]
     estimator.n_channels_, estimator.n_features_in_ = about["channels"], about["features_in"]
     estimator.channel_names_ = about["channel_names"]
@@ -218,27 +265,47 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
     if "bank" in config["models"]:
         estimator._bank = _bank(config["bank"], tensors, about)
         arrays = {n: tensors[f"ridge.{n}"].numpy() for n in ("mean", "deviation", "coefficients", "intercept")}
+        p, k = arrays["coefficients"].shape
+        if any(arrays[n].shape != (p,) for n in ("mean", "deviation")) or arrays["intercept"].shape != (k,):
+            raise ValueError(f"ridge: expected {p} means and deviations and {k} intercepts, got others")
+        checks.positive("penalty", about["penalty"])
         nothing = np.zeros(0)
         estimator._ridge = Ridge(**arrays, penalty=about["penalty"], left_out=nothing, rows=nothing)
     if "network" in config["models"]:
-        estimator._scaling = _scaled(about["network"])
+        estimator._scaling = _scaled(**about["network"], d=about["channels"])
         estimator.dt_ = config["network"]["dt"]
         settings = estimator._settings(seed=0)
+        sizes = (settings.hidden_size, about["channels"]), (config["network"]["outputs"], settings.num_layers)
+        there = tensors["network.readout.weight"].shape[0], sum(name.startswith("network.rnn.w.") for name in tensors)
+        if (tuple(tensors["network.rnn.V.0"].shape), there) != sizes:  # before memory is taken for what they say
+            raise ValueError(f"network: expected the sizes of its tensors, got {sizes}")
         net = networks.network(about["channels"], config["network"]["outputs"], estimator.dt_, settings)
         net.load_state_dict({n.removeprefix("network."): t for n, t in tensors.items() if n.startswith("network.")})
         estimator._network = net
+    for name, answer in estimator._answers([np.zeros((2, about["channels"]))]).items():  # all fits together
+        if answer.shape != (1, estimator._outputs()):
+            raise ValueError(f"{name}: expected {estimator._outputs()} answers, got {answer.shape[1]}")
     return estimator
 
 
-def _scaled(found: dict[str, list[float]]) -> Scaling:
-    return Scaling(np.asarray(found["mean"]), np.asarray(found["deviation"]))
+def _scaled(mean: Any, deviation: Any, d: int) -> Scaling:
+    numbers = np.asarray(mean, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
+    if not all(n.shape == (d,) and np.isfinite(n).all() for n in numbers) or not (numbers[1] > 0).all():
+        raise ValueError(f"mean, deviation: expected {d} finite numbers each, got {mean!r:.40} and {deviation!r:.40}")
+    return Scaling(*numbers)
 
 
 def _bank(options: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> OscillatorBank:
     bank = OscillatorBank(**{name: options[name] for name in BANK})
     bank.windows_, bank.n_channels_, bank.n_features_in_ = options["windows"], about["channels"], about["channels"]
-    bank._scaling = _scaled(about["bank"])
-    bank._moves = Scaling(np.zeros(about["channels"]), np.asarray(about["bank"]["moves"]))
+    d = about["channels"]
+    bank._scaling = _scaled(about["bank"]["mean"], about["bank"]["deviation"], d)
+    bank._moves = _scaled(np.zeros(d), about["bank"]["moves"], d)
+    for name in ("n_oscillators", "smallest_window", "overlap"):
+        checks.whole(name, options[name], 1)
+    np.asarray(bank.quantiles, dtype=np.float64).reshape(len(bank.quantiles))
+    for W in bank.windows_:
+        checks.whole("windows", W, 1)
     letters = [[tensors[f"bank.{i}.{letter}"] for letter in "wVbc"] for i in range(len(bank.windows_))]
     bank._layers = [Oscillators(W, *four) for W, four in zip(bank.windows_, letters, strict=True)]
     bank._levels = [tensors[f"bank.{i}.levels"].numpy() for i in range(len(bank.windows_))]

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
 
 from unicornn import _checks as checks
-from unicornn.errors import BadType, BadValue
+from unicornn.errors import BadType, BadValue, UnicornnError
 
 LAYOUTS = ("channels_last", "channels_first")
 MISSING = ("refuse", "mask")
 SWAPPED = 4  # a warning is due when there are so many times more channels than steps
 
 Series = list[np.ndarray]
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """What scikit-learn and numpy complain about within becomes one of our errors, which names the argument.
+
+    Example:
+        >>> from unicornn.estimators._series import naming
+        >>> with naming("y"):
+        ...     float("x")
+        Traceback (most recent call last):
+            ...
+        unicornn.errors.BadValue: y: could not convert string to float: 'x'
+    """
+    try:
+        yield
+    except UnicornnError:
+        raise
+    except TypeError as error:
+        raise BadType(f"{name}: {error}") from error
+    except (ValueError, OverflowError) as error:
+        raise BadValue(f"{name}: {error}") from error
 
 
 def as_series(X: Any, layout: str = "channels_last", missing: str = "refuse") -> Series:
@@ -56,7 +79,8 @@ def _split(X: Any, channels_first: bool) -> tuple[Series, bool]:
         return _from_frame(X), False
     if isinstance(X, (list, tuple)) and _is_a_list_of_series(X):
         return [_one(x, i) for i, x in enumerate(X)], channels_first and np.ndim(X[0]) == 2
-    array = check_array(X, dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
+    with naming("X"):
+        array = check_array(_unmasked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
     if array.ndim > 3:
         raise BadValue(f"X: expected an array of shape (n, N) or (n, N, d), got {array.shape}")
     if array.ndim == 3 and 0 in array.shape:
@@ -75,12 +99,19 @@ def _is_a_list_of_series(X: Sequence[Any]) -> bool:
     return len(rows) == len(X) and len({len(x) for x in rows}) > 1
 
 
+def _unmasked(x: Any) -> Any:
+    """With NaN where numpy's mask says that there is nothing: what lies below the mask is not data."""
+    return x.astype(np.float64).filled(np.nan) if isinstance(x, np.ma.MaskedArray) else x
+
+
 def _floating(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "fiub":
+        raise BadType(f"X: expected an array of numbers, got {array.dtype}")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 def _one(x: Any, i: int) -> np.ndarray:
-    array = np.asarray(x)
+    array = np.asarray(_unmasked(x))
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
@@ -103,7 +134,8 @@ def _from_frame(X: Any) -> Series:
     codes, names = ids.factorize()
     if (codes < 0).any():
         raise BadValue("X: expected a name for every series in the index, got missing ones")
-    values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    with naming("X"):
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))
     series = []
@@ -191,12 +223,22 @@ class Scaling:
     @classmethod
     def of(cls, series: Series) -> Scaling:
         count = sum(len(x) for x in series)
-        mean = sum(x.sum(0, dtype=np.float64) for x in series) / count
-        square = sum(((x - mean) ** 2).sum(0, dtype=np.float64) for x in series) / count
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = sum(x.sum(0, dtype=np.float64) for x in series) / count
+            square = sum(((x - mean) ** 2).sum(0, dtype=np.float64) for x in series) / count
+        if not np.isfinite(square).all():
+            channel = int(np.isfinite(square).argmin())
+            raise BadValue(f"X: expected numbers whose squares are finite, got larger ones in channel {channel}")
         deviation = np.sqrt(square)
         tiny = deviation <= 1e-12 * np.maximum(1.0, np.abs(mean))
         return cls(np.asarray(mean), np.where(tiny, 1.0, deviation))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """(N, d) in float32."""
-        return ((x - self.mean) / self.deviation).astype(np.float32)
+        """(N, d) in float32. Numbers beyond its range are an error, for what is not finite would pass for a class."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            u = ((x - self.mean) / self.deviation).astype(np.float32)
+        if not np.isfinite(u).all():
+            n, channel = np.argwhere(~np.isfinite(u))[0]
+            value = f"{x[n, channel]:g} in channel {channel}"
+            raise BadValue(f"X: expected numbers that float32 can hold when standardised, got {value}")
+        return u
