@@ -254,6 +254,18 @@ def meant(name: str, usual: Any, value: Any) -> bool:
     """Whether a value is meant to be accepted where another one is usual: of its kind, and finite if it is a number."""
     if value is None:
         return usual is None or name in OPTIONAL
+    if isinstance(usual, np.ndarray) or name in ("X", "sample_weight", "validation_data", "groups"):
+        if isinstance(value, (Fraction, int, float, np.number)):
+            return name == "sample_weight"  # one for all
+        return isinstance(value, (np.ndarray, torch.Tensor, list, tuple))
+    if isinstance(value, np.number):
+        value = value.item()  # which the estimators take, as a search of theirs draws them
+    if name in ("random_state", "verbose"):
+        return isinstance(value, int)
+    if name in ("class_weight", "quantiles"):
+        return isinstance(value, (dict, list, tuple))
+    if name == "input" and isinstance(value, torch.Tensor):
+        return True
     if name == "device":
         return isinstance(value, (str, torch.device))
     if name == "dtype":

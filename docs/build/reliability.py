@@ -71,7 +71,7 @@ def cases(function: Any, default: int) -> int:
     if getattr(function, "is_hypothesis_test", False):
         own = getattr(function, "_hypothesis_internal_use_settings", None)
         return own.max_examples if own else default
-    asked = re.search(r"\bfuzz\((?:count=)?([\d_]+)", inspect.getsource(function))
+    asked = re.search(r"\b(?:fuzz|wrong)\((?:count=)?([\d_]+)", inspect.getsource(function))
     return int(asked[1]) if asked else 1
 
 

@@ -87,7 +87,8 @@ def test_what_a_mask_hides_is_missing():
         ("fit", {"validation_data": (X[:2], ["a", "z"])}, "validation_data: y: expected classes among"),
         ("partial_fit", {"y": Y[:3]}, "y: expected one target for each of the 16 series, got 3"),
         ("partial_fit", {"y": []}, "y: "),
-        ("partial_fit", {"sample_weight": -np.ones(16)}, "sample_weight: expected numbers >= 0"),
+        ("partial_fit", {"sample_weight": -np.ones(16)}, "sample_weight: expected finite numbers >= 0"),
+        ("fit", {"sample_weight": np.nan}, "sample_weight: expected finite numbers >= 0"),
     ],
 )
 def test_wrong_arguments_are_named(method, options, message):

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 from unicornn.estimators._oscillators import POOLS, Oscillators, pooled, sampled
 from unicornn.estimators._series import Scaling, Series, as_series, naming, plain
 
@@ -84,9 +84,11 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         least = checks.whole("smallest_window", given["smallest_window"], 1)
         checks.whole("overlap", given["overlap"], 1)
         checks.flag("differences", given["differences"])
+        if not isinstance(self.quantiles, (list, tuple, np.ndarray)):
+            raise BadType(f"quantiles: expected a sequence of numbers, got {checks.shown(self.quantiles)}")
         with naming("quantiles"):
-            quantiles = np.asarray(list(self.quantiles), dtype=np.float64)
-        if quantiles.ndim != 1 or ((quantiles <= 0) | (quantiles >= 1)).any():
+            quantiles = np.asarray(self.quantiles, dtype=np.float64)
+        if quantiles.ndim != 1 or not ((quantiles > 0) & (quantiles < 1)).all():
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")
         with naming("random_state"):
             random = check_random_state(self.random_state)

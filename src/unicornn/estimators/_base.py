@@ -319,8 +319,9 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         checks.flag("warm_start", given["warm_start"])
         if not isinstance(given["verbose"], int):
             raise BadType(f"verbose: expected True or False, got {checks.shown(given['verbose'])}")
-        if not (isinstance(self.device, str) and self.device == "auto"):
-            checks.place("device", self.device)
+        automatic = isinstance(self.device, str) and self.device == "auto"
+        if not automatic and checks.place("device", self.device).type == "meta":
+            raise BadValue("device: expected one that computes, got 'meta'")
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))
         else:
@@ -393,13 +394,13 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray:
     """Of the series, from 0 to 1."""
     with naming("sample_weight"):
         weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((n, 1)), dtype=np.float64))
-    if (weights < 0).any() or not weights.any():
-        raise BadValue("sample_weight: expected numbers >= 0, not all of them 0")
+    if not ((weights >= 0) & (weights < np.inf)).all() or not weights.any():
+        raise BadValue("sample_weight: expected finite numbers >= 0, not all of them 0")
     return weights / weights.max()
 
 
 def _same_count(name: str, y: Any, n: int) -> None:
-    count = len(y) if hasattr(y, "__len__") else None
+    count = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", None) != 0 else None
     if count is not None and count != n:
         raise BadValue(f"{name}: expected one target for each of the {n} series, got {count}")
 

@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from unicornn import _checks as checks
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 from unicornn.estimators._base import Estimator
 from unicornn.estimators._ridge import temperature
 from unicornn.estimators._series import naming
@@ -165,6 +165,9 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def _series_weights(self, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.class_weight is None:
             return weights
+        if not isinstance(self.class_weight, (dict, str)):
+            got = checks.shown(self.class_weight)
+            raise BadType(f"class_weight: expected None, 'balanced' or a weight for each class, got {got}")
         with naming("class_weight"):
             of_class = compute_sample_weight(self.class_weight, self.classes_[target])
             if not (np.isfinite(of_class).all() and (of_class >= 0).all() and of_class.any()):

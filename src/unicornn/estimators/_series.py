@@ -38,7 +38,7 @@ def naming(name: str) -> Iterator[None]:
         raise
     except TypeError as error:
         raise BadType(f"{name}: {error}") from error
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, LookupError, RuntimeError) as error:
         raise BadValue(f"{name}: {error}") from error
 
 
@@ -60,7 +60,8 @@ def as_series(X: Any, layout: str = "channels_last", missing: str = "refuse") ->
     """
     checks.choice("layout", layout, LAYOUTS)
     checks.choice("missing", missing, MISSING)
-    series, swap = _split(X, layout == "channels_first")
+    with naming("X"):
+        series, swap = _split(X, layout == "channels_first")
     if swap:
         series = [x.T for x in series]
     _same_channels(series)
@@ -79,8 +80,7 @@ def _split(X: Any, channels_first: bool) -> tuple[Series, bool]:
         return _from_frame(X), False
     if isinstance(X, (list, tuple)) and _is_a_list_of_series(X):
         return [_one(x, i) for i, x in enumerate(X)], channels_first and np.ndim(X[0]) == 2
-    with naming("X"):
-        array = check_array(_unmasked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
+    array = check_array(_unmasked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
     if array.ndim > 3:
         raise BadValue(f"X: expected an array of shape (n, N) or (n, N, d), got {array.shape}")
     if array.ndim == 3 and 0 in array.shape:
@@ -101,7 +101,7 @@ def _is_a_list_of_series(X: Sequence[Any]) -> bool:
 
 def _unmasked(x: Any) -> Any:
     """With NaN where numpy's mask says that there is nothing: what lies below the mask is not data."""
-    return x.astype(np.float64).filled(np.nan) if isinstance(x, np.ma.MaskedArray) else x
+    return np.ma.filled(x.astype(np.float64), np.nan) if isinstance(x, np.ma.MaskedArray) else x
 
 
 def _floating(array: np.ndarray) -> np.ndarray:
@@ -134,8 +134,7 @@ def _from_frame(X: Any) -> Series:
     codes, names = ids.factorize()
     if (codes < 0).any():
         raise BadValue("X: expected a name for every series in the index, got missing ones")
-    with naming("X"):
-        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = X.to_numpy(dtype=np.float64, na_value=np.nan)
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))
     series = []

@@ -132,7 +132,7 @@ def gradient_growth(layer: UnICORNN, input: Tensor, state: Any = None) -> Gradie
     if layer.bidirectional:
         raise BadValue("layer: expected bidirectional=False, for time has one direction here")
     layer = copy.deepcopy(layer).eval()
-    u, batched = layer._time_first(input.detach())
+    u, batched = layer._time_first(input.detach() if isinstance(input, Tensor) else input)
     state, layer.batch_first = layer._with_batch(state, u.shape[1] if batched else None), False
     with torch.no_grad():
         _, state = layer(u, state, output="last")

@@ -45,7 +45,9 @@ def main() -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
-        _fail(f"the disk is full ({error.strerror}). What was complete is kept: make room, then repeat with --resume")
+        _fail(
+            f"the disk is full ({error.strerror}). What was complete is kept: make room, then repeat it (a training with --resume)"
+        )
 
 
 def _fail(message: str) -> None:
