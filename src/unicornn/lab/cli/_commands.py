@@ -45,9 +45,8 @@ def main() -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
-        _fail(
-            f"the disk is full ({error.strerror}). What was complete is kept: make room, then repeat it (a training with --resume)"
-        )
+        what_to_do = "make room, then repeat the command (a training with --resume)"
+        _fail(f"the disk is full ({error.strerror}). What was complete is kept: {what_to_do}")
 
 
 def _fail(message: str) -> None:
