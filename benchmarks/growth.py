@@ -6,10 +6,12 @@ python -m benchmarks.theory growth       # results/growth.json; real signals if 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 import os
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from torch import Tensor
 from unicornn import UnICORNN, suggest_dt, theory
 from unicornn._suggest import NOISE
 from unicornn.lab import tasks
+from unicornn.theory import plots
 
 STEPS, WEIGHTS, STRENGTHS, ALPHAS = (0.015, 0.05, 0.25), (0.3, 1.0, 3.0), (0.2, 1.0), (0.0, 1.0, 10.0)
 PAPER = {"psmnist": 784, "cifar10-noise": 1000, "eigenworms": 17_984, "bidmc-rr": 4000, "bidmc-hr": 4000}
@@ -91,6 +94,45 @@ def exponents(lengths: tuple[int, ...]) -> list[dict[str, float]]:
     return rows
 
 
+def fits(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+    """For each α the powers of a, σ and w that fit the longest run's exponents best, where gradients grow by e³⁰."""
+    N, found = max(row["N"] for row in rows), []
+    for alpha in ALPHAS:
+        chosen = [row for row in rows if row["N"] == N and row["alpha"] == alpha and row["ln growth"] > 30]
+        if len(chosen) > 4:
+            logs = np.log([[math.e, row["a"], row["sigma"], row["w"]] for row in chosen])
+            exponent = np.log([row["ln growth"] / N for row in chosen])
+            powers, *_ = np.linalg.lstsq(logs, exponent, rcond=None)
+            off = float(np.exp(np.abs(logs @ powers - exponent).max()))
+            factor, a, sigma, w = (math.exp(powers[0]), *map(float, powers[1:]))
+            found.append({"alpha": alpha, "factor": factor, "a": a, "sigma": sigma, "w": w, "off by": off,
+                          "neurons": len(chosen)})  # fmt: skip
+    return found
+
+
+def stacked(N: int) -> list[dict[str, float]]:
+    """One layer and two against a, w, α and σ, in float64: eight neurons each, all with this a and this w.
+
+    The first layer's neurons are driven by noise of deviation σ; V of the second is Appendix A's.
+    """
+    centre = {"a": 0.05, "w": 1.0, "alpha": 1.0, "sigma": 1.0}
+    lines = {"a": STEPS, "w": WEIGHTS, "alpha": ALPHAS, "sigma": STRENGTHS}
+    others = [centre | {name: value} for name, values in lines.items() for value in values if value != centre[name]]
+    rows, angle = [], 2 * math.pi * torch.rand(8, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    for at in [centre, *others]:
+        row = {"N": N} | at
+        for L in (1, 2):
+            layer = drawn(2, 8, L, dt=1.0, alpha=at["alpha"], dtype=torch.float64)
+            with torch.no_grad():
+                layer.V[0].copy_(at["sigma"] * torch.stack([angle.cos(), angle.sin()], 1))
+                for w, c in zip(layer.w, layer.c, strict=True):
+                    w.fill_(at["w"])
+                    c.fill_(math.log(at["a"] / (1 - at["a"])))
+            row[f"L = {L}"] = theory.gradient_growth(layer, noise(N).double()).growth
+        rows.append(row)
+    return rows
+
+
 def noise(N: int, d: int = 2) -> Tensor:
     return torch.randn(N, 1, d, generator=torch.Generator().manual_seed(3))
 
@@ -108,9 +150,9 @@ def drawn(*arguments: Any, **options: Any) -> UnICORNN:
 
 
 def layers(N: int) -> list[dict[str, Any]]:
-    """One layer and two, Appendix A's weights, white noise of unit strength."""
+    """One layer and two in float64, Appendix A's weights, white noise of unit strength."""
     return [
-        described(drawn(2, 32, L, dt=dt, alpha=alpha), noise(N))
+        described(drawn(2, 32, L, dt=dt, alpha=alpha, dtype=torch.float64), noise(N).double())
         for alpha in (1.0, 10.0)
         for dt in (0.03, 0.1, 0.3)
         for L in (1, 2)
@@ -178,7 +220,16 @@ def _ppg(archive: Path) -> Tensor:
     return (values - values.mean()) / values.std()
 
 
-def suggested(lengths: tuple[int, ...], measured_up_to: int) -> list[dict[str, Any]]:
+def speed(N: int) -> dict[str, float]:
+    """How long ``gradient_growth`` takes for two layers of 64 neurons and one sequence, in CPU time."""
+    layer, u = drawn(2, 64, 2), noise(N)
+    theory.gradient_growth(layer, u[:2000])
+    begin = time.process_time()
+    theory.gradient_growth(layer, u)
+    return {"N": N, "CPU seconds": time.process_time() - begin}
+
+
+def suggested(lengths: tuple[int, ...]) -> list[dict[str, Any]]:
     """Two layers of 32 neurons with the suggested Δt, drawn from a seed that the suggestion has not seen."""
     rows = []
 
@@ -189,8 +240,7 @@ def suggested(lengths: tuple[int, ...], measured_up_to: int) -> list[dict[str, A
     for N in lengths:
         u = noise(N)
         note("white noise", "closed form", u, suggest_dt(N))
-        if measured_up_to >= N:
-            note("white noise", "measured", u, suggest_dt(N, input=u))
+        note("white noise", "measured", u, suggest_dt(N, input=u))
     folder = os.environ.get("UNICORNN_DATA")
     for name, u in signals(Path(folder)).items() if folder else ():
         note(name, "closed form", u, suggest_dt(len(u)))
@@ -199,11 +249,16 @@ def suggested(lengths: tuple[int, ...], measured_up_to: int) -> list[dict[str, A
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    lengths = (2000,) if quick else (10_000, 100_000, 1_000_000)
+    long = 2000 if quick else 1_000_000
+    rows = exponents((long,) if quick else (10_000, 100_000, long))
     return {
-        "exponents": exponents(lengths),
-        "layers": layers(2000 if quick else 100_000),
+        "exponents": rows,
+        "fits": fits(rows),
+        "stacked": stacked(long),
+        "layers": layers(long),
         "paper": paper() if not quick else {},
         "worst": [worst(0.05, w, alpha, 20_000) for alpha in ALPHAS for w in WEIGHTS],
-        "suggested": suggested((2000,) if quick else (10_000, 100_000, 300_000, 1_000_000), 2000 if quick else 100_000),
+        "suggested": suggested((long,) if quick else (10_000, 100_000, 300_000, long)),
+        "speed": speed(long),
+        "plot": dataclasses.asdict(plots.growth(drawn(2, 32, 2), noise(long))),
     }

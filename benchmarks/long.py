@@ -2,18 +2,22 @@
 
 python -m benchmarks.long recall                       # UnICORNN up to N = 1,000,000: results/long/recall-unicornn.json
 python -m benchmarks.long adding --model lstm --minutes 20
+python -m benchmarks.long memory --model lstm --minutes 3      # one step of training at each length of the recall
 python -m benchmarks.long recall --stages 200 400 --out DIR    # small, to see that it runs
 
 The tasks are ``unicornn.lab.tasks``' recall and adding, with sequences that are new in every batch.
 
-One protocol for every model: a gate per input channel with an L1 penalty, which once at zero stays there; the recurrent
-layer; its last output, normalised over the batch, into a linear readout. Sequences are lengthened in stages. A stage
-ends when it is mastered, the run when its CPU time is over. Adam, gradients clipped to 1.
+One protocol for every model: a gate per input channel, with an L1 penalty from when the loss is half that of guessing,
+which once at zero stays there and is not trained beyond 10,000 steps; one recurrent layer; its last output and its
+final state, normalised over the batch, into a linear readout, which begins anew where it starts a stage worse than
+guessing. Sequences are lengthened in stages. A stage ends when it is mastered, the run when its CPU time is over. Adam,
+gradients clipped to 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import sys
 import time
@@ -29,75 +33,87 @@ from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
 from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import peak
+from unicornn.lab.tasks._generated import Generated, Make
+from unicornn.lab.tasks.adding import make as adding
+from unicornn.lab.tasks.recall import make as recall
 
-CUE, SYMBOLS = 10, 10
 CALIBRATED = 8  # batches
-
-
-def recall(N: int, b: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """u (N, b, 12) and the symbols (b,)."""
-    symbols = torch.randint(SYMBOLS, (b,), generator=generator)
-    u = torch.zeros(N, b, SYMBOLS + 2)
-    u[:, :, SYMBOLS:] = torch.randn(N, b, 2, generator=generator)
-    u[:CUE, torch.arange(b), symbols] = 1
-    return u, symbols
-
-
-def adding(N: int, b: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """u (N, b, 2) and the sums (b, 1)."""
-    u = torch.zeros(N, b, 2)
-    u[:, :, 0] = torch.rand(N, b, generator=generator)
-    half, each = N // 2, torch.arange(b)
-    for at in (torch.randint(half, (b,), generator=generator), torch.randint(half, N, (b,), generator=generator)):
-        u[at, each, 1] = 1
-    return u, (u[:, :, 0] * u[:, :, 1]).sum(0)[:, None]
+LAST = 20  # batches whose mean decides whether a stage is mastered
+GATED = 10_000  # steps up to which gates are trained: what is noise is seen on short sequences, at a small price
+OVER = "the time was over"
+MANY = 10**9  # sequences in an epoch; none is seen twice
 
 
 @dataclass(frozen=True)
 class Task:
     """mastered: what the metric of the last batches must reach for the next stage, accuracy or square error.
 
-    l1: the penalty on the gates, relative to a step of Adam.
+    guessed: the loss of the best guess. l1: the penalty on the gates, relative to a step of Adam. slower: whether the
+    recurrent weights' learning rate falls as 1/N.
     """
 
-    make: Any
+    make: Make
     d: int
     outputs: int
+    guessed: float
     stages: tuple[int, ...]
     batch: int
     mastered: float
     l1: float
+    slower: bool
     classes: bool
 
+    def split(self, N: int, *seed: int) -> Generated:
+        return Generated(self.make, MANY, self.d, 1, (N,), seed, torch.int64 if self.classes else torch.float32)
+
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(output, target) if self.classes else nn.functional.mse_loss(output, target)
+        if self.classes:
+            return nn.functional.cross_entropy(output, target)
+        return nn.functional.mse_loss(output[:, 0], target)
 
     def metric(self, output: Tensor, target: Tensor) -> float:
         if self.classes:
             return float((output.argmax(1) == target).float().mean())
-        return float((output - target).square().mean())
+        return float((output[:, 0] - target).square().mean())
 
     def done(self, metric: float) -> bool:
         return metric >= self.mastered if self.classes else metric <= self.mastered
 
 
 TASKS = {
-    "recall": Task(recall, 12, 10, (1000, 10_000, 50_000, 200_000, 1_000_000), 16, 0.99, 0.3, True),
-    "adding": Task(adding, 2, 1, (200, 1000, 3000, 10_000), 50, 0.005, 0.0, False),
+    "recall": Task(
+        recall,
+        12,
+        10,
+        math.log(10),
+        (1000, 10_000, 50_000, 200_000, 1_000_000),
+        16,
+        0.99,
+        0.3,
+        slower=True,
+        classes=True,
+    ),
+    "adding": Task(adding, 2, 1, 1 / 6, (200, 1000, 3000, 10_000), 50, 0.005, 0.0, slower=False, classes=False),
 }
 NAMES = ("unicornn", "lstm", "cornn", "lem", "mingru", "lru", "linoss")
 
 
 class Model(nn.Module):
-    """A gate per channel, recurrent layers, and a readout of their last output, normalised."""
+    """A gate per channel, recurrent layers, and a readout of what they end with, normalised."""
 
-    def __init__(self, rnn: nn.Module, d: int, m: int, outputs: int) -> None:
+    def __init__(self, rnn: nn.Module, d: int, outputs: int) -> None:
         super().__init__()
         self.gate, self.rnn = nn.Parameter(torch.ones(d)), rnn
-        self.norm, self.readout = nn.BatchNorm1d(m), nn.Linear(m, outputs)
+        with torch.no_grad():
+            last, state = rnn(torch.randn(3, 2, d), output="last")
+        self.read = [i for i, part in enumerate(state) if not torch.equal(part[-1], last)]
+        width = last.shape[1] + sum(state[i].shape[2] for i in self.read)
+        # The share of one step in N is small; batch normalisation's usual eps would hide it
+        self.norm, self.readout = nn.BatchNorm1d(width, eps=1e-14), nn.Linear(width, outputs)
 
     def forward(self, u: Tensor) -> Tensor:
-        return self.readout(self.norm(self.rnn(u * self.gate, output="last")[0]))
+        last, state = self.rnn(u * self.gate, output="last")
+        return self.readout(self.norm(torch.cat([last, *(state[i][-1] for i in self.read)], 1)))
 
     def shrink(self, by: float) -> None:
         """The penalty's proximal step; a gate that has closed stays closed."""
@@ -108,8 +124,18 @@ class Model(nn.Module):
 
 
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "recall": {"unicornn": {"dt": 0.005}},
-    "adding": {"unicornn": {"span": 10.0}},
+    "recall": {
+        "unicornn": {"dt": 0.005},
+        "lru": {"r_min": 0.9, "max_phase": 0.314},
+        "linoss": {"discretisation": "imex"},
+    },
+    "adding": {
+        "unicornn": {"span": 2.0},
+        "cornn": {"dt": 0.016, "gamma": 94.5, "epsilon": 9.5},
+        "lem": {"dt": 0.0242},
+        "lru": {"r_min": 0.9, "max_phase": 0.314},
+        "linoss": {"discretisation": "imex"},
+    },
 }
 """What differs from a model's defaults. span: N·Δt, so that Δt falls as sequences are lengthened."""
 
@@ -121,6 +147,7 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
     nn.init.normal_(layer.V[0], std=0.3)
     if "span" in options:
         nn.init.uniform_(layer.c[0], -3.0, 1.0)
+        nn.init.uniform_(layer.b[0], -2.0, 2.0)
     return layer
 
 
@@ -132,16 +159,16 @@ class Run:
         torch.manual_seed(settings.seed)
         self.options = OPTIONS[settings.task].get(settings.model, {}) | dict(settings.set)
         rnn = recurrent(settings.model, self.task.d, settings.m, self.options)
-        self.model = Model(rnn, self.task.d, settings.m, self.task.outputs)
-        self.data = torch.Generator().manual_seed(settings.seed + 1)
+        self.model = Model(rnn, self.task.d, self.task.outputs)
         self.stages: list[dict[str, Any]] = []
         self.curve: list[tuple[int, float, float, float]] = []  # N, CPU seconds, loss, metric
         self.spent, self.began = 0.0, time.process_time()
         if settings.checkpoint and settings.checkpoint.exists():
             kept = torch.load(settings.checkpoint, weights_only=False)
             self.model.load_state_dict(kept["model"])
-            self.data.set_state(kept["data"])
             self.stages, self.curve, self.spent = kept["stages"], kept["curve"], kept["seconds"]
+            if self.seconds < settings.minutes * 60 and self.stages[-1]["why"] == OVER:
+                self.stages.pop()  # more time was given: it goes on
 
     @property
     def seconds(self) -> float:
@@ -151,61 +178,82 @@ class Run:
     def train(self) -> None:
         """All stages that are not yet done; ends with the first that is not mastered."""
         for N in self.settings.stages[len(self.stages) :]:
+            if self.stages and not self.stages[-1]["mastered"]:
+                return
             try:
                 stage = self.stage(N)
-            except RuntimeError as error:
-                if "memory" not in str(error):
-                    raise
+            except (RuntimeError, MemoryError) as error:
+                self.only_memory(error)
                 stage = {"N": N, "mastered": False, "why": f"more than {self.settings.memory} GiB"}
             self.stages.append(stage)
             print(stage, file=sys.stderr, flush=True)
             self.save()
             if self.settings.checkpoint:
-                kept = {"model": self.model.state_dict(), "data": self.data.get_state(), "stages": self.stages}
-                torch.save(kept | {"curve": self.curve, "seconds": self.seconds}, self.settings.checkpoint)
-            if not stage["mastered"]:
-                return
+                kept = {"model": self.model.state_dict(), "stages": self.stages, "curve": self.curve}
+                torch.save(kept | {"seconds": self.seconds}, self.settings.checkpoint)
+
+    @staticmethod
+    def only_memory(error: Exception) -> None:
+        """Raises an error that is not about memory."""
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise error
 
     def stage(self, N: int) -> dict[str, Any]:
         """Trains at length N until the last batches are mastered or the time is over, and tests on fresh sequences."""
         task, settings, model = self.task, self.settings, self.model
         if "span" in self.options:
             model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[assignment, arg-type]
-        slow = settings.lr * min(1.0, 1000 / N)  # w and c move the phase at the end in proportion to N
+        slow = settings.lr * (min(1.0, 1000 / N) if task.slower else 1.0)
+        model.gate.requires_grad_(N <= GATED)
         groups = [([*model.rnn.parameters(), model.gate], slow),
                   ([*model.norm.parameters(), *model.readout.parameters()], settings.lr)]  # fmt: skip
         optimiser = torch.optim.Adam([{"params": parameters, "lr": lr} for parameters, lr in groups])
         recent: list[float] = []
-        begin, mastered, why = self.seconds, False, "the time was over"
-        least = settings.least if settings.stages[0] == N else 30
+        begin, mastered, why = self.seconds, False, OVER
+        least = settings.least if settings.stages[0] == N else LAST + 5
         while self.seconds < settings.minutes * 60:
-            u, target = task.make(N, task.batch, self.data)
+            u, target = self.batch(N, settings.seed, 0, begin=len(recent) * task.batch)
             output = model(u)
             loss = task.loss(output, target)
+            if not recent and self.stages and not loss.item() < task.guessed:
+                nn.init.zeros_(model.readout.weight)
+                nn.init.zeros_(model.readout.bias)
+                output = model(u)
+                loss = task.loss(output, target)
             optimiser.zero_grad()
             loss.backward()
-            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            if not torch.isfinite(norm):
+            norms = [nn.utils.clip_grad_norm_(parameters, 1.0) for parameters, _ in groups]
+            norm = max(norms, key=float)
+            if not all(torch.isfinite(n) for n in norms):
                 why = f"the gradient was {float(norm)}"
                 break
             closed = model.gate == 0
             optimiser.step()
             with torch.no_grad():
                 model.gate[closed] = 0
-            model.shrink(slow * settings.l1)
+            losses = [point[2] for point in self.curve[-LAST:]]
+            if model.gate.requires_grad and losses and sum(losses) / len(losses) < task.guessed / 2:
+                model.shrink(slow * settings.l1)
             recent.append(task.metric(output.detach(), target))
             self.curve.append((N, round(self.seconds, 1), float(f"{loss.item():.4g}"), float(f"{recent[-1]:.4g}")))
             if len(recent) % max(1, 50_000 // N) == 0:
                 gates = " ".join(f"{g:.2f}" for g in model.gate.tolist())
                 print(*self.curve[-1], f"|g| {float(norm):.1e}", gates, file=sys.stderr, flush=True)
-            last = recent[-20:]
+            last = recent[-LAST:]
             if len(recent) >= least and task.done(sum(last) / len(last)):
                 mastered, why = True, ""
                 break
         self.calibrate(N)
         tested = self.test(N)
         return {"N": N, "mastered": mastered, "why": why, "batches": len(recent), "test": tested,
-                "CPU seconds": round(self.seconds - begin), "sequences": settings.test}  # fmt: skip
+                "CPU seconds": round(self.seconds - begin), "sequences": settings.test,
+                "peak memory, GiB": peak_memory()}  # fmt: skip
+
+    def batch(self, N: int, *seed: int, begin: int, size: int = 0) -> tuple[Tensor, Tensor]:
+        """u (N, b, d) and the targets (b,) of ``size`` sequences of this seed, from number ``begin`` on."""
+        indices = torch.arange(begin, begin + (size or self.task.batch))
+        batch = self.task.split(N, *seed, N).batch(indices, -1)
+        return batch.u, batch.target
 
     def calibrate(self, N: int) -> None:
         """The normalisation's mean and variance, of batches that are seen with the weights as they are now."""
@@ -213,17 +261,17 @@ class Run:
         norm.reset_running_stats()
         norm.momentum = None  # a plain mean
         with torch.no_grad():
-            for _ in range(CALIBRATED):
-                self.model(self.task.make(N, self.task.batch, self.data)[0])
+            for i in range(CALIBRATED):
+                self.model(self.batch(N, self.settings.seed, 1, begin=i * self.task.batch)[0])
 
     def test(self, N: int) -> float:
         """The metric on fresh sequences, of a seed that training has never seen."""
-        fresh, found = torch.Generator().manual_seed(10**6 + self.settings.seed), 0.0
+        found = 0.0
         self.model.eval()
         with torch.no_grad():
             for n0 in range(0, self.settings.test, self.task.batch):
                 b = min(self.task.batch, self.settings.test - n0)
-                u, target = self.task.make(N, b, fresh)
+                u, target = self.batch(N, self.settings.seed, 2, begin=n0, size=b)
                 found += b * self.task.metric(self.model(u), target)
         self.model.train()
         return found / self.settings.test
@@ -254,15 +302,47 @@ class Run:
                 "curve": {"N, CPU seconds, loss, metric": self.curve[::thin]},
                 "gate": self.model.gate.tolist(),
                 "CPU seconds": round(self.seconds),
-                "peak memory, GiB": round(peak() / 2**10, 2),
+                "peak memory, GiB": peak_memory(),
                 "environment": environment(),
             },
         )
 
 
+def memory(settings: argparse.Namespace) -> None:
+    """One step of training at each length of the recall, until memory or time is over."""
+    run, rows, begin = Run(settings), [], time.process_time()
+    for N in settings.stages:
+        last = rows[-1] if rows else None
+        if last and time.process_time() - begin + last["CPU seconds"] * N / last["N"] > settings.minutes * 60:
+            rows.append({"N": N, "why": "the time would be over"})
+            break
+        start = time.process_time()
+        try:
+            u, target = run.batch(N, settings.seed, 0, begin=0)
+            run.task.loss(run.model(u), target).backward()
+        except (RuntimeError, MemoryError) as error:
+            run.only_memory(error)
+            rows.append({"N": N, "why": f"more than {settings.memory} GiB"})
+            break
+        rows.append({"N": N, "CPU seconds": round(time.process_time() - start, 2), "peak memory, GiB": peak_memory(),
+                     "input, GiB": round(u.nbytes / 2**30, 3)})  # fmt: skip
+        print(rows[-1], file=sys.stderr, flush=True)
+    words = f"memory --model {settings.model} --minutes {settings.minutes:g}"
+    write_json(
+        settings.out / f"memory-{settings.model}.json",
+        {"command": f"python -m benchmarks.long {words}", "model": settings.model, "batch": run.task.batch,
+         "m": settings.m, "steps of training": rows, "environment": environment()},
+    )  # fmt: skip
+
+
+def peak_memory() -> float:
+    """In GiB, of this process until now."""
+    return round(peak() / 2**10, 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("task", choices=[*TASKS, "memory"])
     parser.add_argument("--model", default="unicornn", choices=NAMES)
     parser.add_argument("--stages", type=int, nargs="+")
     parser.add_argument("--m", type=int, default=16)
@@ -277,6 +357,8 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, help="a file to go on from after the last stage that was done")
     parser.add_argument("--out", type=Path, default=Path("results/long"))
     settings = parser.parse_args()
+    measure_memory = settings.task == "memory"
+    settings.task = "recall" if measure_memory else settings.task
     task = TASKS[settings.task]
     settings.stages = settings.stages or task.stages
     settings.l1 = task.l1 if settings.l1 is None else settings.l1
@@ -284,7 +366,10 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     settings.out.mkdir(parents=True, exist_ok=True)
-    Run(settings).train()
+    if measure_memory:
+        memory(settings)
+    else:
+        Run(settings).train()
 
 
 def _setting(text: str) -> tuple[str, float]:

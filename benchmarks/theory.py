@@ -256,7 +256,7 @@ def main() -> None:
     result = {
         "command": f"python -m benchmarks.theory {options.what}" + (" --quick" if options.quick else ""),
         "seed": "0, 1, 2, 3, 5, 7 where drawn",
-        "protocol": "float64 but for profile, Lyapunov inputs, reconstruction, training, layers, suggestions",
+        "protocol": "float64 but for profile, Lyapunov inputs, reconstruction, training, suggestions",
         **environment(),
         **found,
         "seconds": round(time.perf_counter() - begin),

@@ -172,6 +172,18 @@ def test_a_long_horizon_in_single_precision():
     assert g.item() == pytest.approx(math.exp(-N / H), rel=1e-3)
 
 
+@pytest.mark.parametrize("backward", ["invert", "store"])
+def test_what_has_faded_is_zero(backward):
+    """Not one of the subnormal numbers, which are many times slower and would never become smaller."""
+    layer = UnICORNN(1, 5, 2, horizon=10.0, backward=backward, backend="cpu")
+    u, start = torch.randn(3000, 2, 1, requires_grad=True), torch.zeros(2, 2, 2, 5, requires_grad=True)
+    output, _ = layer(u, (start[0], start[1]), output="last")
+    output.sum().backward()
+    assert not start.grad.any()
+    assert u.grad[-100:].all()
+    assert not u.grad[:1000].any()
+
+
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_both_directions_fade_in_their_own_time(backend):
     layer = UnICORNN(2, 3, dtype=DOUBLE, bidirectional=True, horizon=4.0, backend=backend)

@@ -96,6 +96,20 @@ def growth_tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
             [[r["a"], f"{r['alpha']:g}", f"{r['w']:g}", f"{r['measured']:.2e}", f"{r['bound']:.2e}"]
              for r in result["worst"]],
         ),
+        "fits": table(
+            ["α", "exponent per step", "off by a factor of, at most", "neurons"],
+            [[f"{r['alpha']:g}", f"{r['factor']:.2g} a^{r['a']:.2f} σ^{r['sigma']:.2f} w^{r['w']:.2f}",
+              f"{r['off by']:.1f}", r["neurons"]] for r in result["fits"]],
+        ),
+        "stacked": table(
+            ["a", "w", "α", "σ", "one layer: ln growth, per step", "two layers: ln growth, per step"],
+            [[f"{r[k]:g}" for k in ("a", "w", "alpha", "sigma")]
+             + [f"{r[L]:.3g}, {r[L] / r['N']:.1e}" for L in ("L = 1", "L = 2")] for r in result["stacked"]],
+        ),
+        "growth speed": [
+            f"{result['speed']['N']:,} steps of two layers with 64 neurons took {result['speed']['CPU seconds']:.1f} "
+            "seconds on one core."
+        ],
         "layers": table(
             ["N", "α", "Δt", "L", "ln growth", "exponent per step", "overflow at N ="],
             [[f"{r['N']:,}", f"{r['alpha']:g}", r["dt"][0], r["layers"], f"{r['ln growth']:.1f}",
@@ -123,4 +137,5 @@ def blocks() -> dict[str, list[str]]:
 
 
 def plots() -> dict[str, Figure]:
-    return {f"theory/{name}": Plot.from_dict(values).draw() for name, values in measured("theory_plots").items()}
+    plots = measured("theory_plots") | {"growth": measured("growth")["plot"]}
+    return {f"theory/{name}": Plot.from_dict(values).draw() for name, values in plots.items()}

@@ -24,7 +24,7 @@ from numba import types
 from numba.extending import overload
 
 from unicornn._ops.block import B
-from unicornn._ops.jit import INLINE, fma, kernel, tanh, view
+from unicornn._ops.jit import INLINE, fma, kernel, least, tanh, view
 
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
@@ -125,7 +125,8 @@ def _unkick(t, S, A, alpha, limit, e):
 @kernel
 def _pull_back(t, y, z, g, D, alpha, rest, fade, e):
     """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output; the adjoint fades (or None)."""
-    one = D.dtype.type(1)
+    zero, one = D.dtype.type(0), D.dtype.type(1)
+    tiny = D.dtype.type(1024) * least(D)  # so that its product with a small σ' is no subnormal number either
     for i in range(e):
         dy = D[_DY + i] + g[i]
         dz = fma(D[_REST + i], dy, fma(D[_DA + i], dy, D[_DZ + i]))
@@ -137,6 +138,7 @@ def _pull_back(t, y, z, g, D, alpha, rest, fade, e):
         dy = fma(-rest, q, fma(-alpha, q, fma(gx, D[i], dy)))
         if fade is not None:
             dy, dz = fma(-fade, dy, dy), fma(-fade, dz, dz)
+            dy, dz = zero if abs(dy) < tiny else dy, zero if abs(dz) < tiny else dz
         D[_DZ + i] = dz
         D[_DY + i] = dy
         g[i] = gx

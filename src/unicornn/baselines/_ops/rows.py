@@ -27,13 +27,6 @@ def flush(D, T, sums):
 
 
 @kernel
-def least(D):
-    """Adjoints below this are taken for zero: where they vanish over time, they would soon be subnormal numbers, with
-    which a processor, and the matrix products to come, are many times slower."""
-    return D.dtype.type(2.0**-100 if D.itemsize == 4 else 2.0**-1000)
-
-
-@kernel
 def absorb(g, D, row, now, e):
     """Adds ∂E/∂(what was shown at this step) to the adjoint of the state."""
     zero = D.dtype.type(0)

@@ -9,8 +9,7 @@ all steps at once, left to torch.
 Imported on first use, for it brings numba along.
 """
 
-from unicornn._ops.jit import fma, kernel, tanh, view
-from unicornn.baselines._ops.rows import least
+from unicornn._ops.jit import fma, kernel, least, tanh, view
 
 
 @kernel
@@ -60,7 +59,7 @@ def _clear(v):
 
 @kernel
 def _flush(v):
-    """Adjoints that are almost zero, as in ``rows.least``."""
+    """Adjoints that are almost zero, as in ``jit.least``."""
     zero, tiny = v.dtype.type(0), least(v)
     for i in range(len(v)):
         v[i] = zero if abs(v[i]) < tiny else v[i]

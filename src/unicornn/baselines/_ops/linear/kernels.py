@@ -5,8 +5,8 @@ the gradients of the coefficients. Imported on first use, for it brings numba al
 """
 
 from unicornn._ops.block import B
-from unicornn._ops.jit import fma, kernel, view
-from unicornn.baselines._ops.rows import GROUP, SPAN, absorb, flush, give, least
+from unicornn._ops.jit import fma, kernel, least, view
+from unicornn.baselines._ops.rows import GROUP, SPAN, absorb, flush, give
 
 _P, _Q = B, 2 * B  # the state: real and imaginary part, or z and y
 
