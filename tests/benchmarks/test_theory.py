@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from docs.build.theory import tables
+from docs.build.theory import growth_tables, tables
 from tests.benchmarks.run import run
 from unicornn.theory.plots import Plot
 
@@ -19,3 +19,12 @@ def test_the_script_runs(tmp_path):
     assert all(Plot.from_dict(values).draw().axes for values in drawn.values())
     assert {path.name for path in tmp_path.iterdir()} == {"theory.json", "theory_plots.json"}
     assert all(tables(result).values())
+
+
+@pytest.mark.slow
+def test_growth(tmp_path):
+    run("benchmarks.theory", "growth", "--quick", "--out", tmp_path)
+    result = json.loads((tmp_path / "growth.json").read_text())
+    assert {"command", "seed", "protocol", "date", "versions", "seconds"} <= set(result)
+    assert (tmp_path / "growth.png").exists()
+    assert all(block for name, block in growth_tables(result).items() if name != "paper")

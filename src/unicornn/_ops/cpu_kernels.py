@@ -138,7 +138,8 @@ def _pull_back(t, y, z, g, D, alpha, rest, fade, e):
         dy = fma(-rest, q, fma(-alpha, q, fma(gx, D[i], dy)))
         if fade is not None:
             dy, dz = fma(-fade, dy, dy), fma(-fade, dz, dz)
-            dy, dz = zero if abs(dy) < tiny else dy, zero if abs(dz) < tiny else dz
+            gone = abs(dy) + abs(dz) < tiny
+            dy, dz = zero if gone else dy, zero if gone else dz
         D[_DZ + i] = dz
         D[_DY + i] = dy
         g[i] = gx
