@@ -318,6 +318,7 @@ def memory(settings: argparse.Namespace) -> None:
             break
         start = time.process_time()
         try:
+            run.model.gate.requires_grad_(N <= GATED)
             u, target = run.batch(N, settings.seed, 0, begin=0)
             run.task.loss(run.model(u), target).backward()
         except (RuntimeError, MemoryError) as error:

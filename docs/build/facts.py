@@ -38,7 +38,7 @@ FACTS = {
         "UnICORNN", "Rusch & Mishra, ICML 2021",
         "z ← z - Δt σ̂(c) ⊙ [tanh(w ⊙ y + V x + b) + α y]; y ← y + Δt σ̂(c) ⊙ z",
         "m(d+3)", "md", "0", "yes, in closed form; here bit for bit",
-        "bounded ([where](theory.md)); no vanishing through time: to leading order they do not depend on k",
+        "bounded for short ([where](theory.md)), exponential over very long sequences; no vanishing through time",
     ),
     "lstm": Fact(
         "LSTM", "Hochreiter & Schmidhuber, Neural Computation 1997",

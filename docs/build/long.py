@@ -41,8 +41,25 @@ def _metric(run: Result, value: float) -> str:
 HEAD = ["model", "parameters", "longest N mastered", "on fresh sequences", "ended", "CPU minutes", "peak memory, GiB"]
 
 
+def memory(found: Sequence[Result]) -> list[str]:
+    """A row for each model: the peak at each length, or why there is none."""
+    lengths = sorted({step["N"] for run in found for step in run["steps of training"]})
+    rows = []
+    for run in found:
+        steps = {step["N"]: step for step in run["steps of training"]}
+        rows.append([run["model"], *(_peak(steps.get(N)) for N in lengths)])
+    return table(["model", *(f"N = {N:,}" for N in lengths)], rows)
+
+
+def _peak(step: Result | None) -> str:
+    if step is None:
+        return "–"
+    return step["why"] if "why" in step else f"{step['peak memory, GiB']:.2f} GiB, {step['CPU seconds']:.1f} s"
+
+
 def blocks() -> dict[str, list[str]]:
-    return {task: table(HEAD, map(row, found)) for task in LABELS if (found := runs(task))}
+    tables = {task: table(HEAD, map(row, found)) for task in LABELS if (found := runs(task))}
+    return tables | ({"memory": memory(found)} if (found := runs("memory")) else {})
 
 
 def curve(found: Sequence[Result], label: str) -> Figure:
@@ -51,11 +68,29 @@ def curve(found: Sequence[Result], label: str) -> Figure:
     axis = figure.subplots()
     for run in found:
         points = run["curve"]["N, CPU seconds, loss, metric"]
-        line = axis.plot([p[1] / 60 for p in points], _smooth([p[3] for p in points]), label=run["model"])[0]
+        stages = [[p[3] for p in stage] for _, stage in itertools.groupby(points, key=lambda p: p[0])]
+        values = [value for stage in stages for value in _smooth(stage)]
+        line = axis.plot([p[1] / 60 for p in points], values, label=run["model"])[0]
         for before, after in itertools.pairwise(points):
             if after[0] != before[0]:
                 axis.axvline(after[1] / 60, color=line.get_color(), linewidth=0.6, linestyle=":")
     axis.set(xlabel="CPU minutes", ylabel=label, xscale="log", yscale="log" if "error" in label else "linear")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    return figure
+
+
+def memory_curve(found: Sequence[Result]) -> Figure:
+    """The peak memory of a step of training against the length; beneath, what the input alone takes."""
+    figure = Figure(figsize=(7, 3.6), layout="constrained", facecolor="white")
+    axis = figure.subplots()
+    for run in found:
+        steps = [step for step in run["steps of training"] if "why" not in step]
+        axis.plot([s["N"] for s in steps], [s["peak memory, GiB"] for s in steps], "o-", label=run["model"])
+    steps = max((run["steps of training"] for run in found), key=len)
+    known = [(s["N"], s["input, GiB"]) for s in steps if "why" not in s]
+    axis.plot(*zip(*known, strict=True), "k:", label="the input alone")
+    axis.set(xlabel="N", ylabel="peak memory, GiB", xscale="log", yscale="log")
     axis.grid(alpha=0.3)
     axis.legend()
     return figure
@@ -67,4 +102,5 @@ def _smooth(values: Sequence[float], over: int = 10) -> list[float]:
 
 
 def plots() -> dict[str, Figure]:
-    return {f"long_{task}": curve(found, label) for task, label in LABELS.items() if (found := runs(task))}
+    drawn = {f"long_{task}": curve(found, label) for task, label in LABELS.items() if (found := runs(task))}
+    return drawn | ({"long_memory": memory_curve(found)} if (found := runs("memory")) else {})

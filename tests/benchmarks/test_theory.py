@@ -26,5 +26,5 @@ def test_growth(tmp_path):
     run("benchmarks.theory", "growth", "--quick", "--out", tmp_path)
     result = json.loads((tmp_path / "growth.json").read_text())
     assert {"command", "seed", "protocol", "date", "versions", "seconds"} <= set(result)
-    assert (tmp_path / "growth.png").exists()
+    assert Plot.from_dict(result["plot"]).panels
     assert all(block for name, block in growth_tables(result).items() if name != "paper")
