@@ -53,7 +53,7 @@ def _score(scores: list[float]) -> str:
 def _cost(sets: dict[str, Any], methods: list[str]) -> list[str]:
     rows = []
     for name, own in sets.items():
-        size = next(iter(own.values()))
+        size = own["sizes"]
         cells = [_costs(own[m]) if m in own else "–" for m in methods]
         rows.append([name, f"{size['n']} × {size['N']:,} × {size['d']}", *cells])
     heads = [

@@ -1,5 +1,6 @@
 """The comparison of the estimators runs on a toy set; what it measures is not looked at."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from benchmarks import estimators
 from benchmarks.series import Split, splits
+from unicornn.estimators import _network
 
 
 @pytest.fixture
@@ -16,15 +18,26 @@ def toy(monkeypatch):
     y = np.arange(12) % 2
     monkeypatch.setattr(estimators, "splits", lambda name, folder: [Split(X, y, X[:4], y[:4])] * 2)
     monkeypatch.setattr(estimators, "BUDGET", 1e-3)
+    monkeypatch.setattr(_network, "clock", _network.clock)
 
 
 @pytest.mark.parametrize("name", ["ShapeletSim", "heart rate"])
-@pytest.mark.parametrize("method", ["guess", "bank", "network", "lstm"])
+@pytest.mark.parametrize("method", ["guess", "bank", "both", "lstm"])
 def test_toy(name, method, toy, tmp_path):
-    found = estimators.measure(name, method, [0, 1], tmp_path)
-    assert len(found["scores"]) == len(found["seconds"]) == 2
-    assert (found["n"], found["N"], found["d"]) == (12, 30, 1)
-    assert found["megabytes"] > 0
+    found = estimators.measure(name, method, 0, tmp_path)
+    assert set(found) == ({"both", "network"} if method == "both" else {method})
+    assert all(0 <= one["score"] <= 2 and one["seconds"] >= 0 and one["megabytes"] > 0 for one in found.values())
+    assert estimators.sizes(name, tmp_path) == {"n": 12, "N": 30, "d": 1}
+
+
+def test_goes_on_where_it_was_stopped(toy, tmp_path, monkeypatch):
+    out = tmp_path / "found.json"
+    given = ["", "--data", str(tmp_path), "--out", str(out), "--sets", "ShapeletSim", "--methods", "guess", "bank"]
+    for seeds in ("1", "2"):
+        monkeypatch.setattr("sys.argv", [*given, "--seeds", seeds])
+        estimators.main()
+    found = json.loads(out.read_text())["sets"]["ShapeletSim"]
+    assert {method: len(found[method]["scores"]) for method in ("guess", "bank")} == {"guess": 1, "bank": 2}
 
 
 @pytest.mark.skipif("UNICORNN_DATA" not in os.environ, reason="UNICORNN_DATA is not set")

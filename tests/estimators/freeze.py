@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from tests.estimators.test_estimators import tones
@@ -9,15 +10,8 @@ from unicornn.estimators import UnICORNNClassifier, _base
 from unicornn.estimators._bank import OscillatorBank
 
 
-class SmallBank(OscillatorBank):
-    """A bank whose file is small."""
-
-    def __init__(self, random_state=None):
-        super().__init__(4, random_state=random_state)
-
-
 def main(folder: Path) -> None:
-    _base.OscillatorBank = SmallBank
+    _base.OscillatorBank = partial(OscillatorBank, 4)  # whose file is small
     X, y, _ = tones(12)
     model = UnICORNNClassifier("both", hidden_size=4, num_layers=1, dt=0.5, max_epochs=2, random_state=0).fit(X, y)
     model.save_pretrained(folder)

@@ -35,7 +35,7 @@ def test_series_of_any_length_each_by_itself():
     alone = np.concatenate([bank.transform([x]) for x in X])
     assert np.allclose(together, alone, atol=1e-4)
     assert bank.transform([rng.normal(size=(1000, 2)), rng.normal(size=(1, 2))]).shape == (2, together.shape[1])
-    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 12 * 7
+    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 4 * (26 + 4 * 5)
 
 
 def test_the_same_bits_and_no_global_random_numbers():
@@ -69,7 +69,7 @@ def test_memory_does_not_grow_with_the_windows():
     bank.transform([x])
     _, top = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    states = len(x) / 4 * 3 * 96 * 4  # bytes, of the windows of 8 steps alone
+    states = len(x) / 2 * 2 * 32 * 4  # bytes, of one layer and windows of 8 steps alone
     assert top < states / 2
 
 

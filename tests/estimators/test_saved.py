@@ -11,7 +11,8 @@ from tests.estimators.test_estimators import SMALL, tones
 from unicornn.errors import BadCheckpoint, MissingData
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, load
 
-FROZEN = Path(__file__).parent / "frozen"  # as version 1 of the format wrote it: python -m tests.estimators.freeze
+VERSIONS = Path(__file__).parent / "frozen"  # as each version of the format wrote it: python -m tests.estimators.freeze
+FROZEN = VERSIONS / "2"
 
 
 @pytest.mark.parametrize("model", ["bank", "network", "both"])
@@ -60,9 +61,12 @@ def test_the_card_says_what_and_how_well(tmp_path):
         assert part in text
 
 
-def test_a_frozen_model_loads():
-    wanted = json.loads((FROZEN / "expected.json").read_text())
-    model = load(FROZEN)
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_frozen_model_loads(version, tmp_path):
+    wanted = json.loads((VERSIONS / version / "expected.json").read_text())
+    model = load(VERSIONS / version)
+    model.save_pretrained(tmp_path)
+    model = load(tmp_path)
     assert isinstance(model, UnICORNNClassifier)
     X = [np.asarray(x) for x in wanted["X"]]
     assert model.predict(X).tolist() == wanted["predict"]
@@ -99,7 +103,7 @@ def test_other_models_are_refused(tmp_path):
     shutil.copytree(FROZEN, tmp_path / "later")
     config = json.loads((tmp_path / "later/config.json").read_text()) | {"format_version": 99}
     (tmp_path / "later/config.json").write_text(json.dumps(config))
-    with pytest.raises(BadCheckpoint, match="format_version up to 1, got 99"):
+    with pytest.raises(BadCheckpoint, match="format_version up to 2, got 99"):
         load(tmp_path / "later")
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
-from unicornn.estimators._oscillators import POOLS, Oscillators, pooled, sampled
+from unicornn.estimators._oscillators import Oscillators, parts
+from unicornn.estimators._pooling import names, pooled
 from unicornn.estimators._series import Scaling, Series, as_series, naming, plain
 
 SAMPLE = 4096  # windows, from which the levels of an octave are taken
@@ -21,18 +24,21 @@ SAMPLE = 4096  # windows, from which the levels of an octave are taken
 class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Features of time series of any length, from untrained layers of oscillators over windows of all octaves.
 
-    Each series is cut into overlapping windows of 8, 16, 32, … N steps. A layer of its own for each octave, with time
-    scales spread from the start, runs over every window from rest. Its y and z and the logarithms of its energies
-    (eq:hamil without input) at the windows' ends are pooled over each series: mean, largest, smallest, deviation, and
-    the share above some quantiles of the training set. A linear model does the rest. No gradient is computed, and
-    memory beyond the features does not grow with the length.
+    Each series is cut into overlapping windows of 8, 16, 32, … N steps. For each octave there are four layers, with
+    time scales spread from the start, which run over every window from rest. They hear different things: the
+    series as it is, what a window deviates from its mean, the increments, and the increments of the series standardised
+    by itself. The first three hear long windows at a slow pace, as averages.
+
+    The logarithms of the oscillators' energies (eq:hamil without input) at the windows' ends are pooled over each
+    series: mean, largest, smallest, deviation, the share above some quantiles of the training set, and how often the
+    median is crossed from one window to the next. Where the sign may matter, so are mean, largest and smallest y. A
+    linear model does the rest. No gradient is computed, and memory beyond the features does not grow with the length.
 
     Args:
-        n_oscillators: m, in each octave.
+        n_oscillators: m, of each of an octave's four layers.
         smallest_window: of how many steps; each octave doubles it, up to the longest series of the training set.
-        overlap: windows begin every W / overlap steps.
+        overlap: windows of W steps begin every W / overlap steps; those of few steps, half as often.
         quantiles: of the training set's values; the share of windows above each of them is a feature.
-        differences: the steps of each channel, u_n - u_{n-1}, as further channels.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).
         missing: "refuse", or "mask" to accept missing values, NaN.
         random_state: of the oscillators.
@@ -58,12 +64,11 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_oscillators: int = 96,
+        n_oscillators: int = 32,
         *,
         smallest_window: int = 8,
-        overlap: int = 2,
-        quantiles: Sequence[float] = (0.1, 0.5, 0.9),
-        differences: bool = True,
+        overlap: int = 8,
+        quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
         layout: str = "channels_last",
         missing: str = "refuse",
         random_state: Any = None,
@@ -72,7 +77,6 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.smallest_window = smallest_window
         self.overlap = overlap
         self.quantiles = quantiles
-        self.differences = differences
         self.layout = layout
         self.missing = missing
         self.random_state = random_state
@@ -82,8 +86,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         given = plain(self.get_params(deep=False))
         m = checks.whole("n_oscillators", given["n_oscillators"], 1)
         least = checks.whole("smallest_window", given["smallest_window"], 1)
-        checks.whole("overlap", given["overlap"], 1)
-        checks.flag("differences", given["differences"])
+        overlap = checks.whole("overlap", given["overlap"], 1)
         if not isinstance(self.quantiles, (list, tuple, np.ndarray)):
             raise BadType(f"quantiles: expected a sequence of numbers, got {checks.shown(self.quantiles)}")
         with naming("quantiles"):
@@ -96,53 +99,46 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = features_in(X, series)
         self.n_channels_ = series[0].shape[1]
         self._scaling = Scaling.of(series)
-        self._moves = Scaling.of([np.diff(self._scaling(x), axis=0, prepend=np.float32(0)) for x in series])
-        series = [self._prepare(x) for x in series]
+        series = [self._scaling(x) for x in series]
         longest = max(len(x) for x in series)
-        octaves = least * 2 ** np.arange(64.0)
-        self.windows_ = [int(W) for W in octaves[octaves < longest]] + [longest]
-        self._layers = [Oscillators.draw(W, m, series[0].shape[1], random) for W in self.windows_]
-        self._levels = [self._level(sampled(series, l, self._hop(l.W), SAMPLE, random)) for l in self._layers]
+        found = parts(longest, least, overlap)
+        self.windows_ = sorted({min(part.W * part.pace, longest) for part in found if part.hears == "own"})
+        self._layers = [self._with_levels(Oscillators.draw(part, m, series, random), series, random) for part in found]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Features (n, len(windows_) · 3 m · (4 + len(quantiles))) in float32."""
+        """Features (n, len(windows_) · m · (26 + 4 len(quantiles))) in float32."""
         check_is_fitted(self)
         series = as_series(X, self.layout, self.missing)
         if series[0].shape[1] != self.n_channels_:
             raise BadValue(f"X: expected {self.n_channels_} channels as in fit, got {series[0].shape[1]}")
-        series = [self._prepare(x) for x in series]
-        octaves = zip(self._layers, self._levels, strict=True)
-        return np.concatenate([pooled(series, layer, self._hop(layer.W), levels) for layer, levels in octaves], 1)
+        series = [self._scaling(x) for x in series]
+        # A layer's work is many small steps, which torch's threads would not share: each thread takes whole layers.
+        threads = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
+                return np.concatenate(list(workers.map(lambda layer: pooled(series, layer), self._layers)), 1)
+        finally:
+            torch.set_num_threads(threads)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names such as "w8_y0_mean": window, quantity and oscillator, what is pooled."""
+        """Names such as "w8_moves_logE0_mean": window, what is heard, quantity and oscillator, what is pooled."""
         check_is_fitted(self)
-        pools = [*POOLS, *(f"above{q:g}" for q in self.quantiles)]
-        m = len(self._layers[0].w)
-        names = [
-            f"w{W}_{what}{i}_{pool}"
-            for W in self.windows_
-            for pool in pools
-            for what in ("y", "z", "logE")
-            for i in range(m)
+        quantiles = [float(q) for q in self.quantiles]
+        found = [
+            f"w{min(layer.part.W * layer.part.pace, self.windows_[-1])}_{layer.part.hears}_{name}"
+            for layer in self._layers
+            for name in names(layer, quantiles)
         ]
-        return np.asarray(names, dtype=object)
+        return np.asarray(found, dtype=object)
 
-    def _hop(self, W: int) -> int:
-        return max(1, W // self.overlap)
-
-    def _level(self, states: np.ndarray) -> np.ndarray:
-        """Quantiles (q, 3m), a little moved: a value that lies on one would be above it or not by its rounding."""
-        quantiles = np.asarray(list(self.quantiles), dtype=np.float64)
-        return (np.quantile(states, quantiles, axis=0) + 1e-4 * states.std(0)).astype(np.float32)
-
-    def _prepare(self, x: np.ndarray) -> np.ndarray:
-        u = self._scaling(x)
-        if not self.differences:
-            return u
-        moves = np.diff(u, axis=0, prepend=u[:1])
-        return np.concatenate([u, moves / self._moves.deviation.astype(np.float32)], 1)
+    def _with_levels(self, layer: Oscillators, series: Series, random: np.random.RandomState) -> Oscillators:
+        """With quantiles (q, F) and median (F,), a little moved: a value that lies on one would be above it or not by
+        its rounding."""
+        states = layer.sampled(series, SAMPLE, random)
+        quantiles = np.asarray([*self.quantiles, 0.5], dtype=np.float64)
+        levels = (np.quantile(states, quantiles, axis=0) + 1e-4 * states.std(0)).astype(np.float32)
+        return layer._replace(levels=levels[:-1], middle=levels[-1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

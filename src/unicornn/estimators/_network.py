@@ -21,6 +21,7 @@ from unicornn.models import Network
 
 CLIP = 1.0  # the largest norm of a gradient
 SPREAD = 0.88  # the largest share of Δt that init="spread" gives to a neuron
+clock = time.monotonic  # by which a budget is counted
 DT_SHARE = 0.2  # of max_epochs and of the budget, at most, for all candidates for Δt together
 
 
@@ -163,7 +164,7 @@ def train(
 ) -> Progress:
     """Trains in place, with Adam; stops when the validation loss (without one: the training loss) has not improved for
     ``patience`` epochs, or the budget is spent; and restores the best weights."""
-    begin, random = time.monotonic(), np.random.RandomState(settings.seed)
+    begin, random = clock(), np.random.RandomState(settings.seed)
     optimiser = torch.optim.Adam(net.parameters(), lr=settings.lr)
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
         optimiser, factor=0.3, patience=max(1, settings.patience // 3)
@@ -185,7 +186,7 @@ def train(
             elif number - progress.best_epoch >= settings.patience:
                 progress.stopped = "patience"
                 break
-            if settings.budget is not None and time.monotonic() - begin > settings.budget:
+            if settings.budget is not None and clock() - begin > settings.budget:
                 progress.stopped = "budget"
                 break
     net.load_state_dict(best)

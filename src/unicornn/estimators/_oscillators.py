@@ -1,4 +1,4 @@
-"""Untrained oscillators that run over windows of one length, and the numbers in which their final states are pooled."""
+"""Untrained oscillators that run over windows of one length, and what they hear of a series."""
 
 from __future__ import annotations
 
@@ -13,33 +13,110 @@ from torch import Tensor
 
 from unicornn import functional
 from unicornn._readouts import energy
+from unicornn.estimators._series import Scaling, Series
 
 ALPHA = 1.0
 FASTEST = 1.6  # the largest effective time step a; symplectic Euler is stable for a²·α < 4
 SLOWEST = math.pi  # over the window's length: half a turn within a window
 LOUD = (0.25, 1.5)  # how strongly the input drives an oscillator: from nearly linear to well into the tanh
 FLOOR = 1e-3  # added to energies before the logarithm
-MEMORY = 1 << 22  # numbers in flight, whatever the number and the length of the series
-POOLS = ("mean", "max", "min", "deviation")
+MEMORY = 1 << 20  # numbers in flight, whatever the number and the length of the series; more leave the cache
+MOST = 512  # series by which what is heard is scaled
+STEPS = 64  # of a window, at most, for those who hear a series at its octave's pace
+OWN_OVERLAP = 2  # of the windows at full pace, which are long
+
+QUANTITIES = {
+    "level": ("y", "logE"),
+    "shape": ("logE",),
+    "moves": ("y", "logE"),
+    "own": ("logE",),
+    "both": ("y", "z", "logE"),  # of models saved in the first version of the format
+}
+"""What is read off the oscillators by what they hear. y, a phase, is kept where the sign of a series may matter."""
+
+
+class Part(NamedTuple):
+    """Windows of W averages over ``pace`` steps, one every ``hop`` averages, and what oscillators hear of them.
+
+    "level" is the series itself; "shape" is what a window deviates from its mean; "moves" are the increments; "own" are
+    the increments of the series standardised by itself, for signals whose size means nothing.
+    """
+
+    hears: str
+    W: int
+    pace: int
+    hop: int
+
+    def prepare(self, x: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """What is heard of a standardised series (N, d), in units of ``deviation`` (d,): (averages, d) in float32."""
+        if self.hears == "own":
+            x = (x - x.mean(0)) / (x.std(0) + 1e-6)
+        if self.pace > 1:
+            whole = len(x) // self.pace * self.pace
+            x = x[:whole].reshape(-1, self.pace, x.shape[1]).mean(1) if whole else x.mean(0, keepdims=True)
+        if self.hears == "both":
+            return np.concatenate([x, np.diff(x, axis=0, prepend=x[:1]) / deviation], 1).astype(np.float32)
+        if self.hears in ("moves", "own"):
+            x = np.diff(x, axis=0, prepend=x[:1])
+        return (x / deviation).astype(np.float32)
+
+    def begins(self, N: int) -> np.ndarray:
+        """Where the windows of a series of N steps begin, in averages."""
+        return starts(max(1, N // self.pace), self.W, self.hop)
+
+
+def parts(longest: int, least: int, overlap: int) -> list[Part]:
+    """The windows of all octaves, from ``least`` steps to the longest series.
+
+    A long window is heard at a slow pace, in at most 64 averages: its fast oscillations are what shorter windows are
+    for. So its hops may be small, and it is found wherever in the series it lies. Only "own" hears every step.
+    """
+    octaves = least * 2 ** np.arange(64.0)
+    found = []
+    for W in [*(int(W) for W in octaves[octaves < longest]), longest]:
+        pace = 1 << max(0, math.ceil(math.log2(W / STEPS)))
+        short = min(-(-W // pace), max(1, longest // pace))
+        hop = max(1, short // overlap) if pace > 1 else max(min(2, W), 2 * W // overlap)
+        found += [Part(hears, short, pace, hop) for hears in ("level", "shape", "moves")]
+        found.append(Part("own", W, 1, max(1, W // OWN_OVERLAP)))
+    return found
 
 
 class Oscillators(NamedTuple):
-    """A layer of m oscillators with time steps spread for windows of W steps: w, b, c (m,) and V (m, d)."""
+    """A layer of m oscillators for windows: w, b, c (m,) and V (m, d); the deviation (d,) of what they hear; and of the
+    numbers that are read off, levels (q, F) and the middle (F,), or None."""
 
-    W: int
+    part: Part
     w: Tensor
     V: Tensor
     b: Tensor
     c: Tensor
+    deviation: np.ndarray
+    levels: np.ndarray
+    middle: np.ndarray | None
+
+    @property
+    def names(self) -> list[str]:
+        """Of the F numbers that are read off, as "y0"."""
+        return [f"{quantity}{i}" for quantity in QUANTITIES[self.part.hears] for i in range(len(self.w))]
+
+    @property
+    def phases(self) -> int:
+        """How many of the numbers are phases: mean, largest and smallest are all that is kept of them."""
+        return 0 if self.part.hears == "both" else len(self.names) - len(self.w)
 
     @classmethod
-    def draw(cls, W: int, m: int, d: int, random: np.random.RandomState) -> Oscillators:
+    def draw(cls, part: Part, m: int, series: Series, random: np.random.RandomState) -> Oscillators:
         """a spread logarithmically from π/W to 1.6, w ~ U(0, 1), b ~ U(-1, 1), rows of V of various sizes.
 
         Each oscillator hears a few of the channels only, from one to all with equal odds on a logarithmic scale: a sum
         of many channels would tell nothing about any of them.
         """
-        slowest = min(SLOWEST / W, FASTEST / 2)
+        d = series[0].shape[1]
+        ones = np.ones(d)
+        some = series[:: -(-len(series) // MOST)]
+        deviation = Scaling.of([part.prepare(x, ones) for x in some]).deviation
+        slowest = min(SLOWEST / part.W, FASTEST / 2)
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
         heard = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
         rank = random.uniform(size=(m, d)).argsort(1).argsort(1)
@@ -47,49 +124,75 @@ class Oscillators(NamedTuple):
         V = random.normal(size=(m, d)) * (rank < heard[:, None]) * loud[:, None]
         share = a / (2 * FASTEST)
         numbers = random.uniform(0, 1, m), V, random.uniform(-1, 1, m), np.log(share / (1 - share))
-        return cls(W, *(torch.as_tensor(t, dtype=torch.float32) for t in numbers))
+        w, V, b, c = (torch.as_tensor(t, dtype=torch.float32) for t in numbers)
+        return cls(part, w, V, b, c, deviation, np.zeros((0, 0), np.float32), None)
 
     def final(self, u: Tensor, lengths: Tensor | None) -> Tensor:
-        """y, z and the logarithm of the energy, eq:hamil without input, at the ends of windows u (W, k, d): (k, 3m)."""
+        """What is read off at the ends of windows u (W, k, d), quantity by quantity: (k, F). Energies are those of
+        eq:hamil without input."""
+        if self.part.hears == "shape":
+            u = _centred(u, lengths)
         with torch.no_grad():
             weights = functional.Weights([self.w], [self.V], [self.b], [self.c])
             _, (y, z) = functional.unicornn(u, weights, dt=2 * FASTEST, alpha=ALPHA, lengths=lengths, output="last")
             y, z = y[0], z[0]
-            return torch.cat([y, z, torch.log(energy(y, z, self.w, ALPHA) + FLOOR)], 1)
+            found = {"y": y, "z": z, "logE": energy(y, z, self.w, ALPHA).add_(FLOOR).log_()}
+            own = [found[name] for name in QUANTITIES[self.part.hears]]
+            return own[0] if len(own) == 1 else torch.cat(own, 1)
+
+    def portions(self, series: Series, begins: Sequence[np.ndarray]) -> Iterator[tuple[list[int], list[int], Tensor]]:
+        """What is read off at the ends of the windows of all series, (k, F) at a time: of which series, how many."""
+        at_once = max(1, MEMORY // (self.part.W * series[0].shape[1] + 4 * len(self.names)))
+        for batch in portions(begins, at_once):
+            heard = [self.part.prepare(series[i], self.deviation) for i, _ in batch]
+            states = self.final(*windows(heard, [own for _, own in batch], self.part.W))
+            yield [i for i, _ in batch], [len(own) for _, own in batch], states
+
+    def sampled(self, series: Series, most: int, random: np.random.RandomState) -> np.ndarray:
+        """What is read off at the ends of at most ``most`` windows drawn from all series, (k, F)."""
+        begins = [self.part.begins(len(x)) for x in series]
+        owner = np.repeat(np.arange(len(series)), [len(own) for own in begins])
+        flat = np.concatenate(begins)
+        chosen = np.sort(random.permutation(len(flat))[:most])
+        cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
+        kept = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
+        return np.concatenate([states.numpy() for _, _, states in self.portions(series, kept)])
+
+
+def _centred(u: Tensor, lengths: Tensor | None) -> Tensor:
+    """Windows (W, k, d) without their means."""
+    if lengths is None:
+        return u - u.mean(0)
+    inside = (torch.arange(len(u))[:, None] < lengths)[:, :, None]
+    return torch.where(inside, u - (u * inside).sum(0) / lengths[:, None], 0.0)
 
 
 def starts(N: int, W: int, hop: int) -> np.ndarray:
-    """Where the windows of a series begin: every ``hop`` steps, and one that ends with the series; 0 if it is short."""
+    """Where windows begin: every ``hop`` steps, and one that ends with the series; 0 if it is short."""
     if N <= W:
         return np.zeros(1, np.int64)
     begins = np.arange(0, N - W + 1, hop)
     return begins if begins[-1] == N - W else np.append(begins, N - W)
 
 
-def windows(
-    series: Sequence[np.ndarray], rows: Sequence[tuple[int, np.ndarray]], W: int
-) -> tuple[Tensor, Tensor | None]:
-    """Windows (W, k, d) that begin where ``rows`` says, of each series in turn, and their lengths if some are short."""
-    parts, lengths = [], []
-    for i, begins in rows:
-        x = series[i]
+def windows(series: Series, begins: Sequence[np.ndarray], W: int) -> tuple[Tensor, Tensor | None]:
+    """Windows (W, k, d) of each series in turn, and their lengths if some are short."""
+    found, lengths = [], []
+    for x, own in zip(series, begins, strict=True):
+        lengths.append(np.full(len(own), min(len(x), W)))
         if len(x) < W:
             x = np.concatenate([x, np.zeros((W - len(x), x.shape[1]), x.dtype)])
-        parts.append(np.lib.stride_tricks.sliding_window_view(x, W, axis=0)[begins])  # (k, d, W)
-        lengths.append(np.full(len(begins), min(len(series[i]), W)))
-    u = torch.from_numpy(np.ascontiguousarray(np.concatenate(parts).transpose(2, 0, 1)))
-    own = torch.from_numpy(np.concatenate(lengths))
-    return u, None if bool((own == W).all()) else own
+        found.append(np.lib.stride_tricks.sliding_window_view(x, W, axis=0)[own])  # (k, d, W)
+    u = torch.from_numpy(np.ascontiguousarray(np.concatenate(found).transpose(2, 0, 1)))
+    short = torch.from_numpy(np.concatenate(lengths))
+    return u, None if bool((short == W).all()) else short
 
 
 def portions(begins: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """The windows of all series, at most ``most`` at a time: which series, and where the windows begin.
-
-    Whole series where they fit, since those with equally many windows are pooled faster.
-    """
+    """The windows of all series, at most ``most`` at a time: which series, and where the windows begin."""
     batch: list[tuple[int, np.ndarray]] = []
     held = 0
-    for i, own in enumerate(begins):
+    for i, own in enumerate(begins):  # none twice in a batch
         for start in range(0, len(own), most):
             some = own[start : start + most]
             if held + len(some) > most:
@@ -99,63 +202,3 @@ def portions(begins: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int
             held += len(some)
     if batch:
         yield batch
-
-
-def pooled(series: Sequence[np.ndarray], layer: Oscillators, hop: int, levels: np.ndarray) -> np.ndarray:
-    """Mean, largest, smallest, deviation over a series' windows, and the share above each of the levels (q, 3m).
-
-    Returns (n, (4 + q)·3m). Windows are taken a portion at a time, so that memory does not grow with the length.
-    """
-    n, F = len(series), levels.shape[1]
-    count, sums = np.zeros((n, 1)), np.zeros((n, 2 + len(levels), F))
-    ends = np.full((n, 2, F), -np.inf, np.float32)  # of y and of -y
-    begins = [starts(len(x), layer.W, hop) for x in series]
-    for batch in portions(begins, _at_once(layer.W, series[0].shape[1], F)):
-        states = layer.final(*windows(series, batch, layer.W))
-        rows, counts = [row for row, _ in batch], [len(own) for _, own in batch]
-        found = [_summed(part, torch.from_numpy(levels)) for part in _equal(states, counts)]
-        sums[rows] += np.concatenate([total for total, _ in found])
-        ends[rows] = np.maximum(ends[rows], np.concatenate([far for _, far in found]))
-        count[rows, 0] += counts
-    mean, square = sums[:, 0] / count, sums[:, 1] / count
-    variance = square - mean**2
-    deviation = np.sqrt(np.where(variance > 1e-10 * square, variance, 0))  # else it is rounding
-    shares = (sums[:, 2:] / count[:, :, None]).reshape(n, -1)
-    return np.concatenate([mean, ends[:, 0], -ends[:, 1], deviation, shares], 1).astype(np.float32)
-
-
-def _equal(states: Tensor, counts: list[int]) -> Iterator[Tensor]:
-    """Final states (k, 3m) by series, (s, windows of each, 3m): series with equally many windows together."""
-    start = 0
-    for windows_of_each, group in itertools.groupby(counts):
-        s = len(list(group))
-        yield states[start : start + s * windows_of_each].view(s, windows_of_each, -1)
-        start += s * windows_of_each
-
-
-def _summed(states: Tensor, levels: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Over the windows: sums of the values, their squares and how many are above each level, (s, 2 + q, 3m) in float64;
-    the largest value and the largest of its opposite, (s, 2, 3m)."""
-    double = states.double()
-    above = [(states > level).float().sum(1).double() for level in levels]
-    sums = torch.stack([double.sum(1), double.square().sum(1), *above], 1)
-    return sums.numpy(), torch.stack([states.amax(1), -states.amin(1)], 1).numpy()
-
-
-def sampled(
-    series: Sequence[np.ndarray], layer: Oscillators, hop: int, most: int, random: np.random.RandomState
-) -> np.ndarray:
-    """The final states (k, 3m) of at most ``most`` windows drawn from all series."""
-    begins = [starts(len(x), layer.W, hop) for x in series]
-    owner = np.repeat(np.arange(len(series)), [len(own) for own in begins])
-    flat = np.concatenate(begins)
-    chosen = np.sort(random.permutation(len(flat))[:most])
-    kept = [flat[chosen[owner[chosen] == i]] for i in range(len(series))]
-    F = 3 * len(layer.w)
-    d = series[0].shape[1]
-    batches = portions(kept, _at_once(layer.W, d, F))
-    return np.concatenate([layer.final(*windows(series, batch, layer.W)).numpy() for batch in batches])
-
-
-def _at_once(W: int, d: int, F: int) -> int:
-    return max(1, MEMORY // (W * d + 4 * F))

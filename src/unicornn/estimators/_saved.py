@@ -26,14 +26,14 @@ from unicornn.errors import BadCheckpoint, BadType, MissingData
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._card import card
-from unicornn.estimators._oscillators import Oscillators
+from unicornn.estimators._oscillators import QUANTITIES, Oscillators, Part
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._series import Scaling, plain
 
-FORMAT, VERSION = "unicornn.estimators", 1
+FORMAT, VERSION = "unicornn.estimators", 2
 CONFIG, TENSORS, PREPROCESSING, CARD = "config.json", "model.safetensors", "preprocessing.json", "README.md"
 MISFITS = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
-BANK = ("n_oscillators", "smallest_window", "overlap", "quantiles", "differences")
+BANK = ("n_oscillators", "smallest_window", "overlap", "quantiles")
 
 
 class Saved(ModelHubMixin):
@@ -205,6 +205,7 @@ def _config(estimator: Any) -> dict[str, Any]:
         bank = estimator._bank
         config["bank"] = {name: getattr(bank, name) for name in BANK} | {"windows": bank.windows_}
         config["bank"]["quantiles"] = [float(q) for q in bank.quantiles]
+        config["bank"]["layers"] = [layer.part._asdict() for layer in bank._layers]
     if "network" in estimator.models_:
         config["network"] = {"dt": estimator.dt_, "outputs": estimator._outputs()}
     return config
@@ -213,9 +214,10 @@ def _config(estimator: Any) -> dict[str, Any]:
 def _tensors(estimator: Any) -> dict[str, torch.Tensor]:
     tensors: dict[str, torch.Tensor] = {}
     if "bank" in estimator.models_:
-        for i, (layer, levels) in enumerate(zip(estimator._bank._layers, estimator._bank._levels, strict=True)):
+        for i, layer in enumerate(estimator._bank._layers):
             tensors |= {f"bank.{i}.{letter}": getattr(layer, letter) for letter in "wVbc"}
-            tensors[f"bank.{i}.levels"] = torch.from_numpy(levels)
+            arrays = {"levels": layer.levels, "middle": layer.middle, "deviation": layer.deviation}
+            tensors |= {f"bank.{i}.{name}": torch.from_numpy(a) for name, a in arrays.items() if a is not None}
         for name in ("mean", "deviation", "coefficients", "intercept"):
             tensors[f"ridge.{name}"] = torch.from_numpy(np.asarray(getattr(estimator._ridge, name), np.float64))
     if "network" in estimator.models_:
@@ -233,8 +235,7 @@ def _preprocessing(estimator: Any) -> dict[str, Any]:
         "target": estimator._saved_target(),
     }
     if "bank" in estimator.models_:
-        bank = estimator._bank
-        found["bank"] = _scaling(bank._scaling) | {"moves": bank._moves.deviation.tolist()}
+        found["bank"] = _scaling(estimator._bank._scaling)
         found["penalty"] = estimator._ridge.penalty
     if "network" in estimator.models_:
         found["network"] = _scaling(estimator._scaling)
@@ -300,13 +301,25 @@ def _bank(options: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict
     bank.windows_, bank.n_channels_, bank.n_features_in_ = options["windows"], about["channels"], about["channels"]
     d = about["channels"]
     bank._scaling = _scaled(about["bank"]["mean"], about["bank"]["deviation"], d)
-    bank._moves = _scaled(np.zeros(d), about["bank"]["moves"], d)
     for name in ("n_oscillators", "smallest_window", "overlap"):
         checks.whole(name, options[name], 1)
     np.asarray(bank.quantiles, dtype=np.float64).reshape(len(bank.quantiles))
     for W in bank.windows_:
         checks.whole("windows", W, 1)
-    letters = [[tensors[f"bank.{i}.{letter}"] for letter in "wVbc"] for i in range(len(bank.windows_))]
-    bank._layers = [Oscillators(W, *four) for W, four in zip(bank.windows_, letters, strict=True)]
-    bank._levels = [tensors[f"bank.{i}.levels"].numpy() for i in range(len(bank.windows_))]
+    if "layers" in options:
+        found = [Part(**layer) for layer in options["layers"]]
+    else:  # the first version of the format
+        found = [Part("both", W, 1, max(1, W // options["overlap"])) for W in bank.windows_]
+    bank._layers = [_layer(i, part, tensors, about["bank"], d) for i, part in enumerate(found)]
     return bank
+
+
+def _layer(i: int, part: Part, tensors: dict[str, torch.Tensor], about: dict[str, Any], d: int) -> Oscillators:
+    checks.choice("hears", part.hears, tuple(QUANTITIES))
+    for name in ("W", "pace", "hop"):
+        checks.whole(name, getattr(part, name), 1)
+    own = {name.removeprefix(f"bank.{i}."): t for name, t in tensors.items() if name.startswith(f"bank.{i}.")}
+    deviation = _scaled(np.zeros(d), own["deviation"] if "deviation" in own else about["moves"], d).deviation
+    middle = own["middle"].numpy() if "middle" in own else None
+    w, V, b, c = (own[letter] for letter in "wVbc")
+    return Oscillators(part, w, V, b, c, deviation, own["levels"].numpy(), middle)

@@ -1,0 +1,46 @@
+"""The kernel of ``_pooling``. Imported on first use, for it brings numba along."""
+
+import numpy as np
+
+from unicornn._ops.jit import kernel, view
+
+
+@kernel
+def _add(x, total, square, high, low):
+    for i in range(x.size):
+        exact = np.float64(x[i])
+        total[i] += exact
+        square[i] += exact * exact
+        high[i] = max(high[i], x[i])
+        low[i] = max(low[i], -x[i])
+
+
+@kernel
+def _count(x, level, above):
+    for i in range(x.size):
+        above[i] += x[i] > level[i]
+
+
+@kernel
+def _cross(x, middle, crossed, side):
+    for i in range(x.size):
+        now = 1.0 if x[i] > middle[i] else 0.0
+        crossed[i] += 1.0 if side[i] + now == 1.0 else 0.0  # 0 and 1; -1 is neither
+        side[i] = now
+
+
+@kernel
+def pool(states, rows, cuts, levels, sums, ends, counts, side, k0, k1):
+    """Adds states (k, F) to what is known of the series ``rows``, whose windows lie between ``cuts``."""
+    F, q = levels.shape[1], levels.shape[0] - 1
+    for k in range(k0, k1):
+        n = rows[k]
+        for row in range(cuts[k], cuts[k + 1]):
+            x = view(states, row * F, F)
+            _add(
+                x, view(sums, 2 * n * F, F), view(sums, (2 * n + 1) * F, F), view(ends, 2 * n * F, F),
+                view(ends, (2 * n + 1) * F, F),
+            )  # fmt: skip
+            for j in range(q):
+                _count(x, view(levels, j * F, F), view(counts, (n * (q + 1) + j) * F, F))
+            _cross(x, view(levels, q * F, F), view(counts, (n * (q + 1) + q) * F, F), view(side, n * F, F))
