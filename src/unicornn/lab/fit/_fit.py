@@ -81,7 +81,7 @@ def features_file(model: Path, data: Data) -> pd.DataFrame:
         ...     _ = fit_file(read(path, "y"), model, random_state=0)
         ...     table = features_file(model, read(path))
         >>> list(table.columns[:2])
-        ['series', 'w6_y0_mean']
+        ['series', 'w6_level_y0_mean']
     """
     estimator = _model(model, data)
     features = pd.DataFrame(estimator.transform(data.series), columns=estimator.get_feature_names_out())
