@@ -1,4 +1,4 @@
-"""The numbers in which what was read off a series' windows is pooled; its kernel is in ``_pooling_kernel``."""
+"""The numbers in which what was read off a series' windows is pooled; its kernel is in ``_pooling_kernels``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pooled(series: Series, layer: Oscillators) -> np.ndarray:
     side = np.full((n, F), -1.0, np.float32)  # of the middle on which the last window was: 0 or 1, and -1 before any
     middle = np.zeros(F, np.float32) if layer.middle is None else layer.middle
     levels = np.concatenate([layer.levels.reshape(q, F), middle[None]])
-    kernel = launch.kernel("unicornn.estimators._pooling_kernel", "pool")
+    kernel = launch.kernel("unicornn.estimators._pooling_kernels", "pool")
     for rows, held, states in layer.portions(series, begins):
         cuts = np.concatenate([[0], np.cumsum(held)])
         launch.share_out(
@@ -46,7 +46,7 @@ def pooled(series: Series, layer: Oscillators) -> np.ndarray:
     deviation = np.sqrt(np.where(variance > 1e-10 * square, variance, 0))  # else it is rounding
     own = slice(layer.phases, None)
     shares = (counts[:, :q, own] / windows[:, :, None]).reshape(n, -1)
-    found = [mean, ends[:, 0], -ends[:, 1], deviation[:, own], shares]
+    found: list[np.ndarray] = [mean, ends[:, 0], -ends[:, 1], deviation[:, own], shares]
     if layer.middle is not None:
         found.append(counts[:, q, own] / np.maximum(windows - 1, 1))
     return np.concatenate(found, 1, dtype=np.float32)
