@@ -53,8 +53,9 @@ bench: $(STAMP) ## measure time and memory of all models (most of an hour); make
 	$(VENV)/bin/unicornn bench lstm:2 $(LENGTHS:%=--length %) --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/lengths
 	for name in speed worms lengths; do cp runs/bench/$$name/bench.json results/bench/$$name.json; done
 
-docs: $(STAMP) ## write the generated parts of the pages, and their plots
+docs: $(STAMP) ## write the generated parts of the pages and their plots, then the site, into build/site
 	$(PY) -m docs.build
+	$(PY) -m sphinx -q -W --keep-going docs build/site
 
 clean: ## remove caches and build products (.venv stays)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,9 @@
-"""A bank of untrained oscillators in a scikit-learn pipeline: features, a scaler, a linear model, a grid search."""
+"""
+A bank of oscillators in a pipeline
+===================================
+
+Features by untrained oscillators, a scaler, a linear model and a grid search, all in scikit-learn's way.
+"""
 
 import numpy as np
 from sklearn.linear_model import RidgeClassifierCV

@@ -1,4 +1,9 @@
-"""A classifier on one's own arrays, of unequal length and with two channels each; saved and loaded again."""
+"""
+A classifier on one's own arrays
+================================
+
+The series are of unequal length and have two channels each. The model is saved and loaded again.
+"""
 
 import tempfile
 

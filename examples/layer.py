@@ -1,4 +1,9 @@
-"""The bare layer in a plain PyTorch loop: which of two signals comes first?"""
+"""
+The layer in a plain PyTorch loop
+=================================
+
+Which of two signals comes first?
+"""
 
 import torch
 from torch import nn

@@ -1,6 +1,10 @@
-"""A million steps: forward, back to the start bit for bit, and a gradient, in memory that does not grow with them."""
+"""
+A million steps
+===============
 
-import resource
+Forward, a gradient, and back to the start bit for bit, in memory that does not grow with the length.
+"""
+
 import time
 
 import torch
@@ -21,4 +25,10 @@ print(f"largest gradient of a weight: {max(float(p.grad.abs().max()) for p in la
 with torch.no_grad():
     y, z = layer.inverse(u, state)
 print(f"back at the start: y = {y.abs().max():g}, z = {z.abs().max():g}")
-print(f"memory at the peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    pass
+else:
+    print(f"memory at the peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

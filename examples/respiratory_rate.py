@@ -1,4 +1,9 @@
-"""Breaths per minute from 32 s of PPG and ECG, of patients never seen; `unicornn data bidmc-rr` gets the files."""
+"""
+Breaths per minute from PPG and ECG
+===================================
+
+Windows of 32 s of patients never seen; `unicornn data bidmc-rr` fetches the files.
+"""
 
 import numpy as np
 import torch

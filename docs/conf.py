@@ -1,0 +1,63 @@
+"""The site's configuration: python -m sphinx docs build/site, or make docs. Nothing in it needs a network."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # docs.build, and this tree's package rather than an installed one
+
+project = "unicornn"
+author = "The unicornn developers"
+copyright = "The unicornn developers, MIT licence"
+version = release = version_of("unicornn")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "docs.build.site.api",
+    "docs.build.site.docstrings",
+    "docs.build.site.labels",
+    "docs.build.site.mathml",
+]
+exclude_patterns = ["build", "figures", "**/GALLERY_HEADER.rst", "tutorials", "__pycache__"]
+default_role = "code"
+
+html_theme = "furo"
+html_title = f"unicornn {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+pygments_style, pygments_dark_style = "friendly", "monokai"
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 4
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_custom_sections = ["Shapes", "Attributes"]
+napoleon_attr_annotations = False
+napoleon_use_rtype = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["tutorials", "../examples"],
+    "gallery_dirs": ["generated/tutorials", "generated/examples"],
+    "filename_pattern": r"/(?!respiratory_rate)\w+\.py$",  # this one reads files that are not ours to give
+    "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "min_reported_time": 5,
+    "show_signature": False,
+    "capture_repr": ("_repr_html_",),
+    "write_computation_times": False,
+}

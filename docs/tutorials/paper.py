@@ -1,0 +1,191 @@
+r"""
+From the paper's equation to a trained network
+==============================================
+
+Rusch and Mishra, *UnICORNN: A recurrent model for learning very long time dependencies* (ICML 2021), as something to
+run. Each section takes an equation or a proposition, states it, and shows it for a layer. Equations have the labels
+of the paper's LaTeX source; each label leads to its number in the PDF.
+"""
+
+import matplotlib.pyplot as plt
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from unicornn import UnICORNN, theory
+from unicornn.theory import figures
+
+torch.manual_seed(0)
+
+# %%
+# The differential equation
+# -------------------------
+# eq:ode1 is a network of oscillators, one equation per neuron:
+#
+# .. math:: y'' = -\left[\tanh(w \odot y + V u + b) + \alpha y\right]
+#
+# There is no damping, and no neuron sees another: w is a vector. With the velocity z as a variable of its own it
+# becomes a system of first order, eq:ode. Symplectic Euler with an effective time step :math:`a = \Delta t\,
+# \hat\sigma(c)` per neuron turns it into the layer, eq:ucrn:
+#
+# .. math::
+#    z_n &= z_{n-1} - a \odot \left[\tanh(w \odot y_{n-1} + V u_n + b) + \alpha y_{n-1}\right] \\
+#    y_n &= y_{n-1} + a \odot z_n
+#
+# In Python that is two lines, and the layer computes the same:
+
+layer = UnICORNN(2, 16, dt=0.2, alpha=1.0)
+u = torch.randn(400, 1, 2)
+a, w, V, b = layer.time_steps()[0], layer.w[0], layer.V[0], layer.b[0]
+with torch.no_grad():
+    y = z = torch.zeros(1, 16)
+    for u_n in u:
+        z = z - a * (torch.tanh(w * y + u_n @ V.T + b) + layer.alpha * y)
+        y = y + a * z
+    _, state = layer(u)
+print("largest difference:", float((y - state.y[0]).abs().max()))
+
+# %%
+# Oscillators at work, driven by noise:
+
+plt.plot(layer(u)[0][:, 0, :4].detach())
+plt.xlabel("step n")
+plt.ylabel("y of four neurons")
+plt.show()
+
+# %%
+# The Hamiltonian
+# ---------------
+# Without input, or with a constant one, the system has an energy, eq:hamil, that it conserves:
+#
+# .. math:: H(y, z) = \frac{1}{2} z^2 + \frac{\alpha}{2} y^2 + \frac{1}{w} \log(\cosh(w y + V u + b))
+#
+# Symplectic Euler does not conserve H itself, but something close to it, so H stays within a band for ever. Explicit
+# Euler drifts away:
+
+constant = torch.ones(3000, 1, 2)
+figures.energy_figure(layer, constant)
+plt.show()
+
+# %%
+# Back in time
+# ------------
+# Each half of a step adds to one variable a function of the other, so it can be undone: eq:inv_ucrn. In plain
+# floating-point numbers that is true up to rounding, and the rounding grows with the length. Here every increment is
+# rounded to a grid before it is added, and the inverse is exact at any length:
+
+_, end = layer(u)
+start = layer.inverse(u, end)
+print("recovered start:", float(start.y.abs().max()), float(start.z.abs().max()))
+figures.reconstruction_figure(UnICORNN(2, 16, dt=0.2), torch.randn(4000, 1, 2), (250, 500, 1000, 2000, 4000))
+plt.show()
+
+# %%
+# Volume
+# ------
+# The Jacobian of a step, eq:mat2, has determinant one whatever the weights and the input, so no direction of the
+# phase space can shrink without another that grows.
+
+determinants = torch.linalg.det(theory.jacobian(layer, u).double())
+print("largest deviation of a determinant from 1:", float((determinants - 1).abs().max()))
+figures.volume_figure(layer, u)
+plt.show()
+
+# %%
+# Proposition C.1: states are bounded
+# -----------------------------------
+# eq:hsbd bounds the hidden states from a state of rest by a constant times √t. Its proof holds for a time of order
+# one over β, and ``bounds`` says up to which step that is. The other curve, which grows with t, holds at any length.
+
+short = UnICORNN(2, 16, dt=0.002)
+reach = theory.bounds(short, 1).steps
+print("steps that the proof covers:", reach)
+figures.bounds_figure(short, torch.randn(min(reach, 400), 1, 2))
+plt.show()
+
+# %%
+# Proposition 3.1: gradients do not explode
+# -----------------------------------------
+# eq:gbd bounds the gradient of the loss by a polynomial of the time, for one layer and for a time of order one over
+# γ. Compare it with the gradient of a loss on random targets:
+
+N = min(reach, 200)
+u, target = torch.randn(N, 1, 2), torch.randn(N, 1, 16)
+loss = (short(u)[0] - target).square().sum() / 2 / N
+largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(short.parameters())))
+limits = theory.bounds(short, N, float(target.abs().max()))
+print(f"largest gradient: {largest:.3g}; eq:gbd: {limits.gradient:.3g}; at any length: {limits.gradient_always:.3g}")
+
+# %%
+# Over long sequences gradients do grow exponentially, if slowly; the page on the theory derives how fast, and
+# ``suggest_dt`` keeps it in hand. For the lengths and time steps of the paper's experiments the growth is modest.
+#
+# Proposition 3.2: gradients do not vanish
+# ----------------------------------------
+# eq:glb gives what step k contributes to the gradient at step n. It has no factor that vanishes as n - k grows:
+
+figures.contributions_figure(UnICORNN(2, 8, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64))
+plt.show()
+
+# %%
+# The gradients of the hidden states are a Hamiltonian system of their own, eq:hsgHam:
+
+figures.gradient_energy_figure(UnICORNN(2, 8, num_layers=2, dt=0.1), torch.randn(300, 2, 2))
+plt.show()
+
+# %%
+# Beside the gradient of an LSTM:
+
+figures.profile_figure({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch.randn(2000, 2, 2))
+plt.show()
+
+# %%
+# Proposition C.4: several layers
+# -------------------------------
+# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, eq:scl, and residual
+# connections, eq:ucrn_res, make the way through the layers shorter:
+
+for L, S in ((1, 0), (2, 0), (7, 0), (7, 2)):
+    print(f"L = {L}, S = {S or '-'}: the paper's exponent is {theory.papers_exponent(L, S)}")
+
+# %%
+# That is the order of one way through the layers. The page on the theory shows that all ways together are of order Δt
+# for any number of layers.
+#
+# A trained network
+# -----------------
+# Eight rows of a handwritten digit, then noise up to 200 steps; at the end the network names the digit. A few seconds
+# of training are enough to see it learn.
+
+images, labels = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
+images = images.float().view(-1, 8, 8)
+network, readout = UnICORNN(8, 32, 2, dt=0.25, alpha=13.0, backward="store"), nn.Linear(32, 10)
+parameters = [*network.parameters(), *readout.parameters()]
+optimiser = torch.optim.Adam(parameters, 1e-2)
+norms, accuracy = theory.WeightNorms(network), []
+for step in range(250):
+    chosen = torch.randint(len(images), (64,))
+    u = torch.cat([images[chosen].transpose(0, 1), 16 * torch.rand(192, 64, 8)])
+    logits = readout(network(u, output="last")[0])
+    optimiser.zero_grad()
+    nn.functional.cross_entropy(logits, labels[chosen]).backward()
+    nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimiser.step()
+    accuracy.append((logits.argmax(1) == labels[chosen]).float().mean().item())
+    if step % 10 == 0:
+        norms(step)
+print(f"accuracy over the last 20 batches: {sum(accuracy[-20:]) / 20:.2f}; guessing would give 0.10")
+plt.plot(torch.tensor(accuracy).unfold(0, 10, 1).mean(1))
+plt.xlabel("batch")
+plt.ylabel("accuracy, mean of ten batches")
+plt.show()
+
+# %%
+# What it learned
+# ---------------
+# fig:multi_scale_psmnist of the paper shows the time steps of a trained network's neurons, fig:weights the norms of w
+# during training, which the bounds depend on. Here they are for the network above:
+
+figures.time_steps_figure(network)
+figures.weight_norms_figure(norms)
+plt.show()
