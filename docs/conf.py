@@ -59,5 +59,6 @@ sphinx_gallery_conf = {
     "min_reported_time": 5,
     "show_signature": False,
     "capture_repr": ("_repr_html_",),
+    "image_scrapers": ("docs.build.site.figures.scraper",),
     "write_computation_times": False,
 }

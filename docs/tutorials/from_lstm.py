@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from unicornn import UnICORNN, suggest_dt, theory
-from unicornn.theory import figures
+from unicornn.theory import plots
 
 torch.manual_seed(0)
 
@@ -51,8 +51,7 @@ print("largest |y| after running back to the start:", float(y0.abs().max()))
 # on the input of each step, relative to the last one.
 
 long = torch.randn(2000, 4, 3)
-figures.profile_figure({"UnICORNN": layer, "LSTM": lstm}, long)
-plt.show()
+plots.profile({"UnICORNN": layer, "LSTM": lstm}, long).draw()
 
 # %%
 # A task that needs memory
@@ -113,12 +112,15 @@ for N in (500, 10_000, 100_000, 1_000_000):
 
 u = torch.randn(20_000, 1, 2)
 torch.manual_seed(1)
-for dt in (0.5, suggest_dt(20_000)):
-    candidate = UnICORNN(2, 32, num_layers=2, dt=dt)
+too_large, right = (UnICORNN(2, 32, num_layers=2, dt=dt) for dt in (0.5, suggest_dt(20_000)))
+for candidate in (too_large, right):
     growth = theory.gradient_growth(candidate, u)
-    print(f"dt = {dt:.3f}: the gradient grows by e^{growth.growth:.1f}, and overflows at N = {growth.overflow:,.0f}")
-    figures.growth_figure(candidate, u)
-plt.show()
+    print(f"the gradient grows by e^{growth.growth:.1f}, and would overflow at N = {growth.overflow:,.0f}")
+plots.growth(too_large, u).draw()
+
+# %%
+
+plots.growth(right, u).draw()
 
 # %%
 # How to choose alpha
@@ -143,8 +145,7 @@ plt.show()
 # -------------
 # The time steps of the neurons, which start out spread if ``init="spread"`` and move apart by training otherwise:
 
-figures.time_steps_figure(trained)
-plt.show()
+plots.time_steps(trained).draw()
 
 # %%
 # - **The norm of the gradient.** If it grows from epoch to epoch, take a smaller ``dt``, a larger ``alpha``, or

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from unicornn import UnICORNN, theory
-from unicornn.theory import figures
+from unicornn.theory import plots
 
 torch.manual_seed(0)
 
@@ -64,8 +64,7 @@ plt.show()
 # Euler drifts away:
 
 constant = torch.ones(3000, 1, 2)
-figures.energy_figure(layer, constant)
-plt.show()
+plots.energy(layer, constant).draw()
 
 # %%
 # Back in time
@@ -77,8 +76,7 @@ plt.show()
 _, end = layer(u)
 start = layer.inverse(u, end)
 print("recovered start:", float(start.y.abs().max()), float(start.z.abs().max()))
-figures.reconstruction_figure(UnICORNN(2, 16, dt=0.2), torch.randn(4000, 1, 2), (250, 500, 1000, 2000, 4000))
-plt.show()
+plots.reconstruction(UnICORNN(2, 16, dt=0.2), torch.randn(4000, 1, 2), (250, 500, 1000, 2000, 4000)).draw()
 
 # %%
 # Volume
@@ -88,8 +86,7 @@ plt.show()
 
 determinants = torch.linalg.det(theory.jacobian(layer, u).double())
 print("largest deviation of a determinant from 1:", float((determinants - 1).abs().max()))
-figures.volume_figure(layer, u)
-plt.show()
+plots.volume(layer, u).draw()
 
 # %%
 # Proposition C.1: states are bounded
@@ -100,8 +97,7 @@ plt.show()
 short = UnICORNN(2, 16, dt=0.002)
 reach = theory.bounds(short, 1).steps
 print("steps that the proof covers:", reach)
-figures.bounds_figure(short, torch.randn(min(reach, 400), 1, 2))
-plt.show()
+plots.bounds(short, torch.randn(min(reach, 400), 1, 2)).draw()
 
 # %%
 # Proposition 3.1: gradients do not explode
@@ -124,20 +120,17 @@ print(f"largest gradient: {largest:.3g}; eq:gbd: {limits.gradient:.3g}; at any l
 # ----------------------------------------
 # eq:glb gives what step k contributes to the gradient at step n. It has no factor that vanishes as n - k grows:
 
-figures.contributions_figure(UnICORNN(2, 8, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64))
-plt.show()
+plots.contributions(UnICORNN(2, 8, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)).draw()
 
 # %%
 # The gradients of the hidden states are a Hamiltonian system of their own, eq:hsgHam:
 
-figures.gradient_energy_figure(UnICORNN(2, 8, num_layers=2, dt=0.1), torch.randn(300, 2, 2))
-plt.show()
+plots.gradient_energy(UnICORNN(2, 8, num_layers=2, dt=0.1), torch.randn(300, 2, 2)).draw()
 
 # %%
 # Beside the gradient of an LSTM:
 
-figures.profile_figure({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch.randn(2000, 2, 2))
-plt.show()
+plots.profile({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch.randn(2000, 2, 2)).draw()
 
 # %%
 # Proposition C.4: several layers
@@ -186,6 +179,8 @@ plt.show()
 # fig:multi_scale_psmnist of the paper shows the time steps of a trained network's neurons, fig:weights the norms of w
 # during training, which the bounds depend on. Here they are for the network above:
 
-figures.time_steps_figure(network)
-figures.weight_norms_figure(norms)
-plt.show()
+plots.time_steps(network).draw()
+
+# %%
+
+plots.weight_norms(norms).draw()
