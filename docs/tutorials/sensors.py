@@ -135,7 +135,7 @@ plt.show()
 # looks back. ``Stream`` takes whatever has arrived, of whoever it is, and answers for each. Here four recordings come
 # in half a second at a time.
 
-network = UnICORNNClassifier(model="network", hidden_size=32, dt=0.2, max_epochs=40, random_state=0)
+network = UnICORNNClassifier(model="network", readout="energy", dt=0.4, hidden_size=32, max_epochs=60, random_state=0)
 network.fit(X_train, activity.iloc[train], groups=person.iloc[train])
 print(f"the network by itself: {network.score(X_test, activity.iloc[test]):.2f}")
 

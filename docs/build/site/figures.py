@@ -12,7 +12,7 @@ from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
 def scraper(block: Any, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """What is to be shown after a cell."""
     text = matplotlib_scraper(block, variables, settings)
-    value = variables["example_globals"].pop("___", None)  # sphinx-gallery's name for a cell's value
+    value = variables["example_globals"].get("___")  # sphinx-gallery's name for a cell's value
     if isinstance(value, Figure):
         path = next(variables["image_path_iterator"])
         value.savefig(path, dpi=100)

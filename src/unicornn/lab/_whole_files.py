@@ -38,8 +38,8 @@ def abandoned(owner: str) -> bool:
         (False, False)
     """
     machine, _, process = owner.rpartition("-")
-    if machine != socket.gethostname() or not process.isdecimal():
-        return False
+    if os.name == "nt" or machine != socket.gethostname() or not process.isdecimal():
+        return False  # on Windows, asking by os.kill would end the process
     try:
         os.kill(int(process), 0)
     except ProcessLookupError:

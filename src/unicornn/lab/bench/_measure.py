@@ -5,6 +5,7 @@ A process of its own gives every model the same start: nothing that another one 
 
 from __future__ import annotations
 
+import importlib
 import json
 import statistics
 import sys
@@ -144,8 +145,10 @@ def peak() -> float:
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) / 2**10
-    import resource
-
+    try:
+        resource = importlib.import_module("resource")
+    except ImportError:  # Windows
+        return importlib.import_module("psutil").Process().memory_info().peak_wset / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS
 
 
