@@ -19,7 +19,7 @@ FAR = 1 << 30
 def locked(folder: Path) -> Iterator[None]:
     """Keeps other processes out of a folder, which is made if need be; raises ``InUse`` if one of them is in it.
 
-    The lock is the operating system's (flock, and on Windows locking), which takes it from a process that dies. The file
+    The lock is the operating system's (flock; locking on Windows), which takes it from a process that dies. The file
     ``lock`` in the folder says whose it is. A folder that is still empty at the end is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
