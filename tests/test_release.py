@@ -1,6 +1,6 @@
 """The distributions: complete, described well, and good for use in an environment of their own."""
 
-import ast
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -11,34 +11,18 @@ import venv
 import zipfile
 
 import pytest
+from packaging.requirements import Requirement
 
 from docs.build.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-CORE = """
-import importlib.abc, sys
-
-ALLOWED = {"unicornn", "torch", "numpy", "numba", "llvmlite"}
-
-class Bare(importlib.abc.MetaPathFinder):
-    '''As if only what ``pip install unicornn`` brings were there: torch may look for more, this package may not.'''
-    def find_spec(self, name, path=None, target=None):
-        frame = sys._getframe(1)
-        while frame and "importlib" in frame.f_code.co_filename:
-            frame = frame.f_back
-        asked = frame.f_globals.get("__name__", "") if frame else ""
-        if asked.split(".")[0] == "unicornn" and name.split(".")[0] not in ALLOWED | set(sys.stdlib_module_names):
-            raise ModuleNotFoundError(f"No module named {name!r} in a bare environment", name=name)
-        return None
-
-sys.meta_path.insert(0, Bare())
+USES = {
+    "": """
 import torch
 import unicornn
 from unicornn import UnICORNN, baselines, functional, models, streams, suggest_dt, theory
 
-assert PREFIX in unicornn.__file__, unicornn.__file__
-assert unicornn.__version__ == VERSION
 layer = UnICORNN(2, 8, num_layers=2)
 u = torch.randn(100, 3, 2)
 output, state = layer(u)
@@ -47,15 +31,38 @@ assert not layer.inverse(u, state).y.any()
 assert suggest_dt(10_000) > 0
 assert theory.hamiltonian(layer, u).shape == (2, 100, 3)
 assert baselines.MODELS["gru"](2, 8)(u)[0].shape == (100, 3, 8)
-stream = streams.Stream(layer)
-assert stream.push({"a": u[:, 0].numpy()})["a"].shape == (8,)
+assert streams.Stream(layer).push({"a": u[:, 0].numpy()})["a"].shape == (8,)
 try:
     import unicornn.estimators
 except ImportError as error:
-    print(error)
+    assert "unicornn[fit]" in str(error), error
 else:
     raise AssertionError("the estimators need more than the core")
-"""
+""",
+    "fit": """
+import numpy as np
+from unicornn.estimators import UnICORNNClassifier
+
+X = np.sin(np.outer(np.repeat([0.2, 0.5], 6), np.arange(40)) + np.arange(12)[:, None])
+model = UnICORNNClassifier(random_state=0).fit(X, np.repeat(["low", "high"], 6))
+model.save_pretrained("model")
+assert (UnICORNNClassifier.from_pretrained("model").predict(X) == model.predict(X)).all()
+""",
+    "train": """
+from unicornn.lab import report, search, tasks, training
+from unicornn.lab.cli import main
+
+run = training.train(training.resolve(tasks.find("digits"), settings={"epochs": 1, "hidden_size": 4}), "run")
+assert report.report(["run"], "report.html").exists()
+""",
+    "export": """
+from unicornn import UnICORNN
+from unicornn.export import onnx
+
+onnx(UnICORNN(2, 4), "layer.onnx", kind="step")
+""",
+}
+"""What every extra is for, by its name; "" is the core."""
 
 
 def run(*command, **more):
@@ -111,19 +118,53 @@ def test_the_wheel_has_the_package_and_nothing_else(dist):
     assert {name for name in source if "__pycache__" not in name} <= set(names)
 
 
-@pytest.mark.slow
-def test_the_wheel_works_with_the_core_only(dist, tmp_path):
-    """In an environment of its own, which borrows torch, numpy and numba from this one."""
+def brought(wanted, extra=""):
+    """The distributions that pip would install for some requirements, as far as they are installed here."""
+    found, todo = {}, [Requirement(text) for text in wanted]
+    while todo:
+        requirement = todo.pop()
+        for name in ("", *requirement.extras):
+            if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+                continue
+            key = (requirement.name.lower().replace("_", "-"), name)
+            if key in found or key[0] == "unicornn":
+                continue
+            found[key] = importlib.metadata.distribution(requirement.name)
+            for text in found[key].requires or []:
+                more = Requirement(text)
+                if more.marker is None or more.marker.evaluate({"extra": name}):
+                    more.marker = None
+                    todo.append(more)
+    return list(found.values())
+
+
+def linked(distributions, folder):
+    """A folder with links to what these distributions, and no others, have installed."""
+    folder.mkdir()
+    for distribution in distributions:
+        for top in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(distribution.locate_file(top))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def python(dist, tmp_path_factory):
+    """The interpreter of a fresh environment with the wheel and nothing else."""
     (path,) = dist.glob("*.whl")
-    venv.create(tmp_path / "env", with_pip=True)
-    python = str(tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "python")
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, with_pip=True)
+    python = str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
     run(python, "-m", "pip", "install", "--no-deps", "--no-index", str(path))
-    (here,) = {p for p in sys.path if p.endswith("site-packages") and sys.prefix in p}
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    code = f"import sys; sys.path.append({here!r}); PREFIX, VERSION = {site!r}, {PROJECT['version']!r}\n{CORE}"
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    assert "unicornn[fit]" in run(python, "-c", code, env=clean, cwd=tmp_path)
+    return python
 
 
-def test_the_code_for_the_bare_environment_is_code():
-    ast.parse(CORE)
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", USES, ids=lambda extra: extra or "core")
+def test_the_wheel_works_with_what_it_asks_for(python, extra, tmp_path):
+    """In an environment of its own, to which the packages that pip would bring are lent from this one."""
+    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(extra, [])]
+    lent = linked(brought(wanted), tmp_path / "lent")
+    code = f"import unicornn\nassert unicornn.__version__ == {PROJECT['version']!r}\n{USES[extra]}"
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "UNICORNN"))}
+    run(python, "-c", code, env=alone | {"PYTHONPATH": str(lent)}, cwd=tmp_path)
