@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version as version_of
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -12,7 +12,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # docs.build, and this tree's pac
 project = "unicornn"
 author = "The unicornn developers"
 copyright = "The unicornn developers, MIT licence"
-version = release = version_of("unicornn")
+version = release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 extensions = [
     "myst_parser",

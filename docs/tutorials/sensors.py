@@ -64,7 +64,9 @@ panels[-1].set_xlabel("seconds")
 plt.show()
 
 # %%
-# Fit --- What counts is how well the model does for people it has never seen, so whole people are left out for the
+# Fit
+# ---
+# What counts is how well the model does for people it has never seen, so whole people are left out for the
 # test.
 
 train, test = next(GroupShuffleSplit(1, test_size=0.3, random_state=0).split(activity, groups=person))
