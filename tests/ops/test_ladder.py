@@ -1,7 +1,7 @@
 """The ladder: reference under autograd ⇄ adjoint by hand ⇄ kernels. Output, final state and every gradient."""
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -20,15 +20,16 @@ class Triton(gpu.Recurrence):
     LONGEST = 16
 
 
-RUNGS = {"adjoint": adjoint.Recurrence, "cpu": cpu.Recurrence, "triton": Triton}
+RUNGS = {"adjoint": partial(Stack, adjoint.Recurrence), "cpu": cpu.Stack, "triton": partial(Stack, Triton)}
+LONGEST = {"adjoint": adjoint.Recurrence.LONGEST, "cpu": cpu.LONGEST, "triton": Triton.LONGEST}
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 
 
 def problem(case, rung, dtype):
     """The case, with less of its first chunk where chunks are shorter."""
     size = dict(CASES[case])
-    spare = cpu.Recurrence.LONGEST - RUNGS[rung].LONGEST
-    if spare and size.get("N", 0) > cpu.Recurrence.LONGEST:
+    spare = LONGEST["adjoint"] - LONGEST[rung]
+    if spare and size.get("N", 0) > LONGEST["adjoint"]:
         size["N"] -= spare
         size["lengths"] = [n - spare for n in size["lengths"]] if "lengths" in size else None
     return Problem(**size, dtype=dtype).to(GPU if rung == "triton" else "cpu")
@@ -37,19 +38,24 @@ def problem(case, rung, dtype):
 @cache
 def climb(case, rung, dtype, store):
     """Forward and backward of a stack on this rung: output, final state, gradients in the order of ``names``."""
-    p, recurrence = problem(case, rung, dtype), RUNGS[rung]
+    p, Rung = problem(case, rung, dtype), RUNGS[rung]
     lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
     weights = p.coefficients
     grid, rest = to_grid(torch.stack([p.y, p.z]))
-    stack = Stack(recurrence, weights, p.u, grid, p.mask, lengths)
+    stack = Rung(weights, p.u, grid, p.mask, lengths)
     keep = marks = None
     if store:
         state = torch.float64 if p.dtype == torch.float32 else torch.int64
-        keep = torch.empty(p.L, kept_length(p.N, p.batch, p.m), dtype=p.dtype, device=p.u.device)
-        marks = torch.empty(-(-p.N // stack.K), p.L, *recurrence.mark_shape(p.batch, p.m), dtype=state)
+        if rung == "cpu":
+            t_shape, cuts = ((size,) for size in cpu.room(p.N, p.batch, p.m, p.L))
+        else:
+            t_shape = p.L, kept_length(p.N, p.batch, p.m)
+            cuts = -(-p.N // stack.K), p.L, *stack.recurrence.mark_shape(p.batch, p.m)
+        keep = torch.empty(t_shape, dtype=p.dtype, device=p.u.device)
+        marks = torch.empty(cuts, dtype=state)
     output, final = stack.forward(True, keep, marks), stack.state
     assert not stack.out_of_range
-    stack = Stack(recurrence, weights, p.u, final.long(), p.mask, lengths)
+    stack = Rung(weights, p.u, final.long(), p.mask, lengths)
     gu, g_start, gw, gb, ga, gV, gLambda = stack.backward(
         p.g_output, torch.stack([p.g_y, p.g_z]), True, keep, marks, True
     )
@@ -98,7 +104,7 @@ def test_invert_equals_store_bit_for_bit(case, rung, dtype):
 def test_what_is_not_finite_stays_so(rung, dtype, bad):
     p = Problem(N=6, dtype=dtype).to(GPU if rung == "triton" else "cpu")
     p.u[2, 1, 0] = bad
-    stack = Stack(RUNGS[rung], p.coefficients, p.u, to_grid(torch.stack([p.y, p.z]))[0])
+    stack = RUNGS[rung](p.coefficients, p.u, to_grid(torch.stack([p.y, p.z]))[0])
     output = stack.forward(True, None, None)
     assert output[2:, 1].isnan().all()
     assert output[:2].isfinite().all()

@@ -4,8 +4,8 @@ All neurons of all sequences are independent, so a step works on one flat row of
 blocks of B elements that stay in the L1 cache over the whole chunk, and blocks are shared out among threads; nothing
 crosses a block, so neither the block size nor the number of threads changes a bit of the result.
 
-Memory is laid out for the vectoriser, which gives up when it has to tell too many arrays apart at run time: what
-belongs to a block lies in one array, at multiples of the constant B.
+Vectors of W elements are worked on one after another, so that the processor has the chains of many at hand: a step is a
+chain of some 150 cycles. What belongs to a block lies in one array, at multiples of the constant B.
 
     S  the state           Y, Z: whole numbers of grid units (float64 for float32 layers, int64 for float64 ones)
     A  the time steps      a, and a in grid units, in float64
@@ -15,8 +15,8 @@ belongs to a block lies in one array, at multiples of the constant B.
 In float32 layers only tanh and the adjoint are done in float32. Time steps and α are not: rounded ones would detune
 every oscillator, by a phase that grows with the length of the sequence.
 
-No fast-math: every fused multiply-add is written as one, hence forward, inverse and replay round alike. Imported on
-first use, for it brings numba along.
+No fast-math: every fused multiply-add is written as one, hence forward and inverse round alike. Imported on first use,
+for it brings numba along.
 """
 
 import numpy as np
@@ -24,7 +24,24 @@ from numba import types
 from numba.extending import overload
 
 from unicornn._ops.block import B
-from unicornn._ops.jit import INLINE, fma, kernel, least, tanh, view
+from unicornn._ops.jit import INLINE, fma, inline, kernel, least, tanh, view
+from unicornn._ops.lanes import (
+    W,
+    any_not_below,
+    first,
+    larger,
+    load,
+    load_where,
+    minus,
+    number,
+    size,
+    spread,
+    store,
+    store_where,
+    where,
+    where_equal,
+    whole,
+)  # fmt: skip
 
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
@@ -37,213 +54,236 @@ GONE = np.int64(-(2**63))  # ``_state.GONE``: a number that is none, or is beyon
 # where floating-point numbers overflow, so what leaves the range there is lost, and says so from then on.
 
 
-def sound(S, kick, drift, limit):
-    """Whether increments are whole numbers of the state's type."""
+def guarded(X, kick, drift, reach, limit):
+    """A state X after increments that took it to |y| + |z| = ``reach`` units: as it is, or lost if that is too far."""
 
 
-@overload(sound, jit_options=INLINE)
-def _sound(S, kick, drift, limit):
-    if isinstance(S.dtype, types.Float):
-        return lambda S, kick, drift, limit: True
-    return lambda S, kick, drift, limit: max(abs(kick), abs(drift)) < limit
+@overload(guarded, jit_options=INLINE)
+def _guarded(X, kick, drift, reach, limit):
+    if isinstance(X.dtype, types.Float):
+        return lambda X, kick, drift, reach, limit: X
+    return lambda X, kick, drift, reach, limit: where(
+        (reach < limit) & (size(kick) < limit) & (size(drift) < limit), X, GONE
+    )
 
 
-def lost(X):
-    """What is left of a state X out of range."""
-
-
-@overload(lost, jit_options=INLINE)
-def _lost(X):
-    return (lambda X: X) if isinstance(X, types.Float) else lambda X: GONE
-
-
-def real(like, X, unit):
-    """X grid units as a number of the type of ``like``."""
+def real(X, like, unit):
+    """X grid units as numbers of the type of ``like``."""
 
 
 @overload(real, jit_options=INLINE)
-def _real(like, X, unit):
-    if isinstance(X, types.Float):
-        return lambda like, X, unit: like.dtype.type(X) * unit
-    return lambda like, X, unit: like.dtype.type(X) * unit if X != GONE else like.dtype.type(np.nan)
+def _real(X, like, unit):
+    if isinstance(X.dtype, types.Float):
+        return lambda X, like, unit: number(X, like) * unit
+    return lambda X, like, unit: where_equal(X, GONE, like.dtype.type(np.nan), number(X, like) * unit)
 
 
-# One step of one block: short loops over contiguous rows, which LLVM turns into vector code.
+# One step of one vector. ``on`` says in which lanes the sequence runs, and ``room`` which lanes there are; both are
+# None where that is so in all of them, and of None Numba makes code of its own.
 
 
-@kernel
-def _activate(x, y, P, e):
-    """x ← t = tanh(w y + x + b); no number where the drive is infinite."""
-    for i in range(e):
-        v = fma(y[i], P[i], x[i] + P[_B + i])
-        x[i] = tanh(v + (v - v))
+@inline
+def _get(on, row, at):
+    return load(row, at) if on is None else load_where(on, row, at)
 
 
-@kernel
-def _kick_and_drift(y, t, S, A, unit, alpha, limit, e):
-    """z ← z - a (t + α y), y ← y + a z, increments rounded to the grid. Returns how many states are out of range."""
-    out = 0
-    for i in range(e):
-        force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
-        kick = np.rint(A[B + i] * force)
-        Z = S[B + i] - S.dtype.type(kick)
-        drift = np.rint(A[i] * np.float64(Z))
-        Y = S[i] + S.dtype.type(drift)
-        inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(S, kick, drift, limit)
-        S[B + i] = Z if inside else lost(Z)
-        S[i] = Y if inside else lost(Y)
-        y[i] = real(y, S[i], unit)
-        out += 0 if inside else 1
-    return out
+@inline
+def _put(on, row, at, v):
+    if on is None:
+        store(row, at, v)
+    else:
+        store_where(on, row, at, v)
 
 
-@kernel
-def _undrift(y, S, A, unit, limit, e):
-    """y ← y - a z."""
-    out = 0
-    for i in range(e):
-        Z = S[B + i]
-        drift = np.rint(A[i] * np.float64(Z))
-        Y = S[i] - S.dtype.type(drift)
-        inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(S, drift, drift, limit)
-        S[i] = Y if inside else lost(Y)
-        y[i] = real(y, S[i], unit)
-        out += 0 if inside else 1
-    return out
+@inline
+def _put_or_zero(on, room, row, at, v):
+    if on is None:
+        store(row, at, v)
+    else:
+        store_where(room, row, at, where(on, v, row.dtype.type(0)))
 
 
-@kernel
-def _unkick(t, S, A, alpha, limit, e):
-    """z ← z + a (t + α y)."""
-    for i in range(e):
-        force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
-        kick = np.rint(A[B + i] * force)
-        Z = S[B + i] + S.dtype.type(kick)
-        S[B + i] = Z if sound(S, kick, kick, limit) else lost(Z)
+@inline
+def _if_on(on, new, old):
+    return new if on is None else where(on, new, old)
 
 
-@kernel
-def _pull_back(t, y, z, g, D, alpha, rest, fade, e):
-    """One step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of this step's output; the adjoint fades (or None)."""
-    zero, one = D.dtype.type(0), D.dtype.type(1)
-    tiny = D.dtype.type(1024) * least(D)  # so that its product with a small σ' is no subnormal number either
-    for i in range(e):
-        dy = D[_DY + i] + g[i]
-        dz = fma(D[_REST + i], dy, fma(D[_DA + i], dy, D[_DZ + i]))
-        q = fma(D[_REST + i], dz, D[_DA + i] * dz)
-        gx = -q * (one - t[i] * t[i])
-        D[_GA + i] = fma(-dz, fma(alpha, y[i], t[i]), fma(dy, z[i], D[_GA + i]))
-        D[_GW + i] = fma(gx, y[i], D[_GW + i])
-        D[_GB + i] += gx
-        dy = fma(-rest, q, fma(-alpha, q, fma(gx, D[i], dy)))
-        if fade is not None:
-            dy, dz = fma(-fade, dy, dy), fma(-fade, dz, dz)
-            gone = abs(dy) + abs(dz) < tiny
-            dy, dz = zero if gone else dy, zero if gone else dz
-        D[_DZ + i] = dz
-        D[_DY + i] = dy
-        g[i] = gx
+@inline
+def _activated(x, y, P, i):
+    """tanh(w y + x + b); no number where the drive is infinite."""
+    v = fma(y, load(P, i), x + load(P, _B + i))
+    return tanh(v + (v - v))
+
+
+@inline
+def _kick(t, Y, A, i, alpha):
+    """a (t + α y) in grid units, rounded."""
+    return whole(load(A, B + i) * fma(alpha, number(Y, A), number(t, A)))
+
+
+@inline
+def _drift(Z, A, i):
+    """a z in grid units, rounded."""
+    return whole(load(A, i) * number(Z, A))
+
+
+@inline
+def _reach(Y, Z, A):
+    return size(number(Z, A)) + size(number(Y, A))
+
+
+@inline
+def _forwards(x, before, y, at, S, A, P, i, unit, alpha, limit, far, on, room):
+    """x ← t = tanh(w y + x + b), z ← z - a (t + α y), y ← y + a z, increments rounded to the grid."""
+    Y, Z = load(S, i), load(S, B + i)
+    t = _activated(_get(on, x, at), _get(on, before, i), P, i)
+    _put(on, x, at, t)
+    kick = _kick(t, Y, A, i, alpha)
+    Z1 = Z - number(kick, S)
+    drift = _drift(Z1, A, i)
+    Y1 = Y + number(drift, S)
+    reach = _reach(Y1, Z1, A)
+    Y, Z = _if_on(on, guarded(Y1, kick, drift, reach, limit), Y), _if_on(on, guarded(Z1, kick, drift, reach, limit), Z)
+    store(S, i, Y)
+    store(S, B + i, Z)
+    _put_or_zero(on, room, y, i, real(Y, y, unit))
+    return larger(far, _reach(Y, Z, A))
 
 
 @kernel
-def _show(row, S, unit, i0, i1):
-    """The state in real numbers: y from S, z from its second half."""
-    for i in range(i0, i1):
-        row[i] = real(row, S[i], unit)
+def advance(x, y, S, A, P, unit, alpha, limit, active, E, stride, k0, k1):
+    """Forwards through a chunk: rows x (E) become t, rows y (E, each ``stride`` after the last) are written.
 
-
-@kernel
-def _clear(row, e):
-    """Zero where a sequence is over."""
-    for i in range(e, len(row)):
-        row[i] = 0
-
-
-# A chunk, blocks k0 to k1. `active[n]` elements of row n are within their sequence's length; the rest is padding.
-
-
-@kernel
-def advance(x, y, S, A, P, unit, alpha, limit, active, k0, k1):
-    """Forwards through a chunk: x (K, E) becomes t, y (K, E) is written. Returns the number out of range."""
-    K, E = x.shape
+    Returns how many vectors were out of range.
+    """
     out = 0
     for k in range(k0, k1):
         lo = k * B
-        size = min(E - lo, B)
+        room = min(E - lo, B)
         s, a, p = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B), view(P, k * P_ROWS * B, P_ROWS * B)
-        before = view(p, _Y, size)
-        _show(before, s, unit, 0, size)
-        for n in range(K):
-            e = max(min(size, active[n] - lo), 0)
-            t, after = view(x, n * E + lo, size), view(y, n * E + lo, size)
-            _activate(t, before, p, e)
-            out += _kick_and_drift(after, t, s, a, unit, alpha, limit, e)
-            _clear(after, e)
+        before, far = view(p, _Y, B), spread(0.0)
+        for i in range(0, B, W):
+            store(before, i, real(load(s, i), x, unit))
+        for n in range(len(active)):
+            e, o, after = min(room, active[n] - lo), n * E + lo, view(y, n * stride + lo, room)
+            for i in range(0, e - W + 1, W):
+                far = _forwards(x, before, after, o + i, s, a, p, i, unit, alpha, limit, far, None, None)
+            for i in range(max(e, 0) // W * W, room, W):
+                on, there = first(e - i), first(room - i)
+                far = _forwards(x, before, after, o + i, s, a, p, i, unit, alpha, limit, far, on, there)
             before = after
+        out += any_not_below(far, limit)
     return out
 
 
-@kernel
-def replay(t, y, z, S, A, unit, alpha, limit, active, k0, k1):
-    """Forwards again from stored t (K, E): y (K + 1, E) from the state before the chunk on, z (K, E)."""
-    K, E = t.shape
-    for k in range(k0, k1):
-        lo = k * B
-        size = min(E - lo, B)
-        s, a = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B)
-        _show(view(y, lo, size), s, unit, 0, size)
-        for n in range(K):
-            e, o = max(min(size, active[n] - lo), 0), n * E + lo
-            after = view(y, o + E, size)
-            _kick_and_drift(after, view(t, o, size), s, a, unit, alpha, limit, e)
-            _show(view(z, o, size), view(s, B, size), unit, 0, e)
-            _clear(after, e)
+@inline
+def _undrift(Y, Z, A, i, limit, on):
+    """y ← y - a z."""
+    drift = _drift(Z, A, i)
+    Y1 = Y - number(drift, Y)
+    return _if_on(on, guarded(Y1, drift, drift, _reach(Y1, Z, A), limit), Y)
+
+
+@inline
+def _unkick(t, Y, Z, A, i, alpha, limit, on):
+    """z ← z + a (t + α y)."""
+    kick = _kick(t, Y, A, i, alpha)
+    return _if_on(on, guarded(Z + number(kick, Z), kick, kick, size(kick), limit), Z)
+
+
+@inline
+def _backwards(x, y, at, S, A, P, i, unit, alpha, limit, far, on, shown, room):
+    """eq:inv_ucrn: y ← y - a z, x ← t = tanh(w y + x + b), z ← z + a (t + α y)."""
+    Z = load(S, B + i)
+    Y = _undrift(load(S, i), Z, A, i, limit, on)
+    far = larger(far, _reach(Y, Z, A))
+    before = real(Y, y, unit)
+    _put_or_zero(shown, room, y, at, before)
+    t = _activated(_get(on, x, at), before, P, i)
+    _put(on, x, at, t)
+    store(S, i, Y)
+    store(S, B + i, _unkick(t, Y, Z, A, i, alpha, limit, on))
+    return far
+
+
+@inline
+def _show(y, lo, S, unit, e, room):
+    """The rows' last y: the state after the chunk, zero where a sequence was over."""
+    for i in range(0, room, W):
+        _put_or_zero(first(e - i), first(room - i), y, lo + i, real(load(S, i), y, unit))
 
 
 @kernel
-def retreat(x, y, z, S, A, P, unit, alpha, limit, active, k0, k1):
-    """Backwards through a chunk, eq:inv_ucrn: x (K, E) becomes t; y (K + 1, E), z (K, E) as in the replay."""
-    K, E = x.shape
-    out = 0
+def retreat(x, y, S, A, P, unit, alpha, limit, active, E, k0, k1):
+    """Backwards through a chunk, eq:inv_ucrn: rows x (E) become t; y (one row more) from before the chunk on."""
+    K, out = len(active), 0
     for k in range(k0, k1):
         lo = k * B
-        size = min(E - lo, B)
+        room = min(E - lo, B)
         s, a, p = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B), view(P, k * P_ROWS * B, P_ROWS * B)
-        running = 0
+        far = spread(0.0)
+        _show(y, K * E + lo, s, unit, active[K - 1] - lo, room)
         for n in range(K - 1, -1, -1):
-            e, o = max(min(size, active[n] - lo), 0), n * E + lo
-            t, before, after = view(x, o, size), view(y, o, size), view(y, o + E, size)
-            _show(after, s, unit, running, e)  # sequences that end here
-            _clear(after, e)
-            running = e
-            _show(view(z, o, size), view(s, B, size), unit, 0, e)
-            out += _undrift(before, s, a, unit, limit, e)
-            _activate(t, before, p, e)
-            _unkick(t, s, a, alpha, limit, e)
+            e, o = min(room, active[n] - lo), n * E + lo
+            for i in range(0, e - W + 1, W):
+                far = _backwards(x, y, o + i, s, a, p, i, unit, alpha, limit, far, None, None, None)
+            for i in range(max(e, 0) // W * W, room, W):
+                on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(room - i)
+                far = _backwards(x, y, o + i, s, a, p, i, unit, alpha, limit, far, on, shown, there)
+        out += any_not_below(far, limit)
     return out
 
 
+@inline
+def _pull_back(t, y, g, at, S, A, D, i, unit, alpha, limit, single, rest, fade, on, shown, room):
+    """The state back by one step from a known t, and one step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of
+    this step's output; the adjoint fades (or None)."""
+    Z = load(S, B + i)
+    Y = _undrift(load(S, i), Z, A, i, limit, on)
+    t_n, before, z = _get(on, t, at), real(Y, t, unit), real(Z, t, unit)
+    _put_or_zero(shown, room, y, at, before)
+    store(S, i, Y)
+    store(S, B + i, _unkick(t_n, Y, Z, A, i, alpha, limit, on))
+    a, more, δy, δz = load(D, _DA + i), load(D, _REST + i), load(D, _DY + i), load(D, _DZ + i)
+    dy = δy + _get(on, g, at)
+    dz = fma(more, dy, fma(a, dy, δz))
+    q = fma(more, dz, a * dz)
+    gx = q * (t_n * t_n - t.dtype.type(1))
+    down = fma(q, -rest, fma(q, -single, fma(gx, load(D, i), dy)))
+    old = load(D, _GA + i)
+    store(D, _GA + i, _if_on(on, fma(minus(dz), fma(single, before, t_n), fma(dy, z, old)), old))
+    old = load(D, _GW + i)
+    store(D, _GW + i, _if_on(on, fma(gx, before, old), old))
+    old = load(D, _GB + i)
+    store(D, _GB + i, _if_on(on, old + gx, old))
+    if fade is not None:
+        down, dz = fma(down, -fade, down), fma(dz, -fade, dz)
+        zero = t.dtype.type(0)
+        gone = size(down) + size(dz) < t.dtype.type(1024) * least(t)  # nor is its product subnormal
+        down, dz = where(gone, zero, down), where(gone, zero, dz)
+    store(D, _DY + i, _if_on(on, down, δy))
+    store(D, _DZ + i, _if_on(on, dz, δz))
+    _put_or_zero(on, room, g, at, gx)
+
+
 @kernel
-def adjoint(t, y, z, g, D, T, alpha, rest, fade, active, k0, k1):
-    """Appendix B through a chunk: g (K, E) comes as ∂E/∂y and leaves as ∂E/∂x; T gathers the gradients of w, b, a."""
-    K, E = t.shape
+def adjoint(t, y, g, S, A, D, T, unit, alpha, limit, single, rest, fade, active, E, k0, k1):
+    """Appendix B through a chunk, the state walking back along stored rows t (E): rows g (E) come as ∂E/∂y and leave as
+    ∂E/∂x; y (one row more) as in ``retreat``; T gathers the gradients of w, b, a."""
+    K = len(active)
     for k in range(k0, k1):
         lo = k * B
-        size = min(E - lo, B)
+        room = min(E - lo, B)
+        s, a = view(S, k * 2 * B, 2 * B), view(A, k * 2 * B, 2 * B)
         d, total = view(D, k * D_ROWS * B, D_ROWS * B), view(T, k * T_ROWS * B, T_ROWS * B)
+        _show(y, K * E + lo, s, unit, active[K - 1] - lo, room)
         for n in range(K - 1, -1, -1):
-            e, o = max(min(size, active[n] - lo), 0), n * E + lo
-            g_n = view(g, o, size)
-            _pull_back(view(t, o, size), view(y, o, size), view(z, o, size), g_n, d, alpha, rest, fade, e)
-            _clear(g_n, e)
+            e, o = min(room, active[n] - lo), n * E + lo
+            for i in range(0, e - W + 1, W):
+                _pull_back(t, y, g, o + i, s, a, d, i, unit, alpha, limit, single, rest, fade, None, None, None)
+            for i in range(max(e, 0) // W * W, room, W):
+                on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(room - i)
+                _pull_back(t, y, g, o + i, s, a, d, i, unit, alpha, limit, single, rest, fade, on, shown, there)
         for i in range(T_ROWS * B):
             total[i] += np.float64(d[_GW + i])
             d[_GW + i] = 0
-
-
-@kernel
-def replay_adjoint(t, y, z, g, S, A, D, T, unit, alpha, limit, single, rest, fade, active, k0, k1):
-    """The replay and at once, while all is in the cache, the adjoint."""
-    for k in range(k0, k1):
-        replay(t, y, z, S, A, unit, alpha, limit, active, k, k + 1)
-        adjoint(t, y, z, g, D, T, single, rest, fade, active, k, k + 1)

@@ -21,6 +21,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array, populate_array
 
+from unicornn._ops.lanes import Lanes, each_tanh, fma, larger, power_of_two, signed, size
+
 
 @cache
 def _sources(name):
@@ -90,13 +92,8 @@ def kernel(function=None, **options):
 INLINE = {"error_model": "numpy", "forceinline": True}
 """Options of overloads, which kernels call at every element."""
 
-
-@intrinsic
-def fma(typingctx, a, b, c):
-    """a·b + c, rounded once."""
-    if not (a == b == c and isinstance(a, types.Float)):
-        return None
-    return a(a, b, c), lambda context, builder, signature, args: builder.fma(*args)
+inline = njit(**INLINE)
+"""Decorator of what kernels call at every element."""
 
 
 @intrinsic
@@ -129,46 +126,37 @@ def view_at(typingctx, address, like, length):
     return result(types.intp, like, types.intp), codegen
 
 
-@intrinsic
-def power_of_two(typingctx, k):
-    """2ᵏ in float32, for a whole number k of type int32, by writing the exponent."""
-
-    def codegen(context, builder, signature, args):
-        integer = args[0].type
-        bits = builder.shl(builder.add(args[0], integer(127)), integer(23))
-        return builder.bitcast(bits, context.get_value_type(types.float32))
-
-    return types.float32(types.int32), codegen
-
-
 # In float32, tanh|v| = -m / (2 + m) with m = exp(-2|v|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|v| - k log 2: good to two
 # ulps, and exactly ±1 where float32 says so, which the adjoint's 1 - tanh² wants.
 _FAR = np.float32(-20.0)
 _LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+_LESS_HI, _LESS_LO = -_LN2_HI, -_LN2_LO
+_ROUND = np.float32(1.5 * 2**23)  # what is added to it is rounded to a whole number
 _E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
-_ONE, _TWO = np.float32(1), np.float32(2)
+_ONE, _TWO, _LESS_TWO = np.float32(1), np.float32(2), np.float32(-2)
 
 
 def tanh(v):
-    """tanh; our own in float32, the C library's in float64."""
+    """tanh of a number or of lanes; our own in float32, the C library's in float64."""
 
 
 @overload(tanh, jit_options=INLINE)
 def _tanh(v):
-    if v != types.float32:
+    if v == types.float64:
         return lambda v: math.tanh(v)
+    if v == Lanes(types.float64):
+        return lambda v: each_tanh(v)
 
     def single(v):
-        q = -_TWO * abs(v)
-        q = _FAR if q < _FAR else q
-        k = np.rint(q * _LOG2E)
-        r = fma(-k, _LN2_LO, fma(-k, _LN2_HI, q))
+        q = larger(_FAR, _LESS_TWO * size(v))
+        up = fma(q, _LOG2E, _ROUND)
+        k = up - _ROUND
+        r = fma(k, _LESS_LO, fma(k, _LESS_HI, q))
         rr = r * r
         p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
-        s = power_of_two(np.int32(k))
+        s = power_of_two(up)
         m = fma(s, fma(rr, p, r), s - _ONE)
-        t = m / (_TWO + m)
-        return t if v < 0 else -t
+        return signed(m / (_TWO + m), v)
 
     return single
 

@@ -1,9 +1,10 @@
 """How Numba kernels are called: in threads of our own, and with a word where they have to be compiled first.
 
-A kernel that can be shared out takes a range (k0, k1) as its last two arguments. One pool of Python threads, as many as
-torch's, calls the very function that one thread would. Numba's own threads (``parallel=True``) would have every kernel
-compiled a second time, must not be entered by two threads at once, do not survive a fork, and were no faster: with the
-pool a training step of N=1000, b=128, m=128, L=2 took 0.8 times as long on a crowded machine.
+The layer's passes are jobs, each for some sequences, done ``together``. A kernel that can be shared out takes a range
+(k0, k1) as its last two arguments. One pool of Python threads, as many as torch's, calls the very function that one
+thread would. They wait for each other once, at the end, and asleep, so that another process may have the core. Numba's
+own threads (``parallel=True``) would have every kernel compiled a second time, must not be entered by two threads at
+once, do not survive a fork, and were no faster.
 
 With one thread no pool is touched, so a forked worker may use the layer.
 """
@@ -13,10 +14,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +27,8 @@ from unicornn._ops.block import B
 
 SHARE = 1024
 """Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""
+
+T = TypeVar("T")
 
 _compiled: set[tuple[Any, torch.dtype]] = set()
 _patience = 1.0  # seconds after which a compilation is announced
@@ -77,6 +81,27 @@ def _pool(process: int) -> ThreadPoolExecutor:
 def _in_thread(flush: bool, kernel: Any, args: tuple[Any, ...]) -> int:
     torch.set_flush_denormal(flush)
     return kernel(*args) or 0
+
+
+def together(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """What the jobs return, done in as many threads as torch has, one job after another in each."""
+    count = min(len(jobs), torch.get_num_threads())
+    if count <= 1:
+        return [job() for job in jobs]
+    waiting, results = iter(range(len(jobs))), dict[int, T]()
+    flush, inference = _SUBNORMAL * 1.0 == 0.0, torch.is_inference_mode_enabled()  # settings of a thread
+
+    def work() -> None:
+        torch.set_flush_denormal(flush)
+        with torch.inference_mode(inference), torch.no_grad():
+            for k in waiting:  # a range's iterator: no two threads get the same
+                results[k] = jobs[k]()
+
+    working = [_pool(os.getpid()).submit(work) for _ in range(count)]
+    wait(working)  # they write to the caller's memory
+    for thread in working:
+        thread.result()
+    return [results[k] for k in range(len(jobs))]
 
 
 def share_out(kernel: Any, dtype: torch.dtype, count: int, threads: int, *args: Any) -> int:

@@ -18,9 +18,9 @@ Imported on first use, for it brings numba along.
 import numpy as np
 
 from unicornn._ops.block import ROWS, B
-from unicornn._ops.cpu_kernels import _activate, _kick_and_drift, real
 from unicornn._ops.jit import kernel, view, view_at
 from unicornn._ops.products import multiply, pack, padded
+from unicornn._ops.step_rows import _activate, _kick_and_drift, real
 
 
 @kernel

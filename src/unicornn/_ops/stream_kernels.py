@@ -13,10 +13,10 @@ import math
 import numpy as np
 
 from unicornn._ops.block import ROWS, B
-from unicornn._ops.cpu_kernels import _activate, _kick_and_drift, real
 from unicornn._ops.jit import kernel, view
 from unicornn._ops.products import padded
 from unicornn._ops.step_kernels import drive
+from unicornn._ops.step_rows import _activate, _kick_and_drift, real
 
 _SMALL = 1e-8  # ``_readouts.SMALL``
 

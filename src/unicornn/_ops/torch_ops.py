@@ -21,7 +21,7 @@ from unicornn._ops import cpu, gpu
 from unicornn._ops.coefficients import Coefficients
 from unicornn._ops.growth import watch
 from unicornn._ops.memory import empty, reused
-from unicornn._ops.stack import Recurrence, Stack, chunk_length, kept_length
+from unicornn._ops.stack import Stack, chunk_length, kept_length
 from unicornn._state import RANGE, value
 from unicornn.errors import BadValue, OutOfRange
 
@@ -47,9 +47,15 @@ forward = torch.ops.unicornn.forward
 inverse = torch.ops.unicornn.inverse
 
 
-def _recurrence(u: Tensor, backend: str) -> type[Recurrence]:
-    """The kernels to use: by the device, and on the CPU by name. An exported program may have changed devices."""
-    return gpu.Recurrence if u.is_cuda or backend == "triton" else cpu.Recurrence
+def _on_gpu(u: Tensor, backend: str) -> bool:
+    """By the device, and on the CPU by name. An exported program may have changed devices."""
+    return u.is_cuda or backend == "triton"
+
+
+def _stack(backend: str, coefficients: Coefficients, u: Tensor, *args: Any) -> Stack | cpu.Stack:
+    if _on_gpu(u, backend):
+        return Stack(gpu.Recurrence, coefficients, u, *args)
+    return cpu.Stack(coefficients, u, *args)
 
 
 def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
@@ -95,9 +101,8 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     check_values(len(u), lengths, steps)
     inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
-    recurrence = _recurrence(u, backend)
-    stack = Stack(recurrence, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
-    shape, cuts, state = _room(recurrence, u, w, keep)
+    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    shape, cuts, state = _room(backend, u, w, keep)
     kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
     if not bool(inside):
@@ -110,16 +115,17 @@ def _forward(
     return output, value(final, rest, w.dtype), final.long(), kept, marks
 
 
-def _room(
-    recurrence: type[Recurrence], u: Tensor, w: Tensor, keep: str
-) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+def _room(backend: str, u: Tensor, w: Tensor, keep: str) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
     """Shapes of what is stored (if asked for), t or x of every step and the states at the cuts; their dtype."""
     (N, batch, _), (L, m) = u.shape, w.shape
     state = torch.float64 if w.dtype == torch.float32 else torch.int64
     if keep != "store":
         return (0,), (0,), state
-    chunks = -(-N // chunk_length(recurrence, N, batch, m))
-    return (L, kept_length(N, batch, m)), (chunks, L, *recurrence.mark_shape(batch, m)), state
+    if _on_gpu(u, backend):
+        chunks = -(-N // chunk_length(gpu.Recurrence, N, batch, m))
+        return (L, kept_length(N, batch, m)), (chunks, L, *gpu.Recurrence.mark_shape(batch, m)), state
+    kept, marks = cpu.room(N, batch, m, L)
+    return (kept,), (marks,), state
 
 
 def _fake_forward(
@@ -128,7 +134,7 @@ def _fake_forward(
     steps, every, keep, _, backend = args[-5:]
     rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
     output = u.new_empty(rows, u.shape[1], w.shape[1])
-    shape, cuts, state = _room(_recurrence(u, backend), u, w, keep)
+    shape, cuts, state = _room(backend, u, w, keep)
     kept, marks = u.new_empty(shape), u.new_empty(cuts, dtype=state)
     return output, torch.empty_like(start), torch.empty_like(grid), kept, marks
 
@@ -154,7 +160,7 @@ def _backward(
     horizon: list[float] | None,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
-    stack = Stack(_recurrence(u, backend), Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
+    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     stored = kept.numel() > 0
     keep, cuts = (kept, marks) if stored else (None, None)
     gradients = stack.backward(g_output, g_final, every, keep, cuts, need_u, horizon or ())
@@ -187,7 +193,7 @@ def _inverse(
     backend: str,
 ) -> Tensor:
     check_values(len(u), lengths, None)
-    stack = Stack(_recurrence(u, backend), Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
+    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths)
     stack.inverse()
     if beyond := stack.out_of_range:
         raise OutOfRange(_beyond(beyond))

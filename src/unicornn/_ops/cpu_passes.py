@@ -1,0 +1,303 @@
+"""Numba kernels that carry a group of sequences through all layers and all of time: forwards, backwards, or only back.
+
+Time is cut into chunks of K steps, and all layers go through a chunk before the next one, as in ``stack``, which says
+why. What a thread works on in a chunk stays in its cache, and it asks nobody: a group has memory of its own, and Python
+is called once for the whole pass. Imported on first use, for it brings numba along.
+
+Arrays are flat. Those of a layer l in a chunk have E = b·m numbers a row and lie one after another:
+
+    x    (L, K, E)       the drives, which become t; or ``keep``, (L, N E), for ``store``
+    y    (L, K + 1, E)   the outputs, from the state before the chunk on
+    out  (L, K, E)       the outputs times the mask, if there is one
+    g    (L, K, E)       ∂E/∂y, which become ∂E/∂x
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unicornn._ops.block import B
+from unicornn._ops.cpu_kernels import adjoint, advance, retreat
+from unicornn._ops.cpu_products import multiply
+from unicornn._ops.jit import kernel, view
+
+
+class Sizes(NamedTuple):
+    """Of a group. K: steps in a chunk; skip: S of the residual connections; end: of the longest sequence."""
+
+    K: int
+    b: int
+    d: int
+    m: int
+    L: int
+    skip: int
+    end: int
+
+
+class Network(NamedTuple):
+    """V and Λ of all layers, flat, one after another, and transposed; where each begins; the mask (L, E), if any."""
+
+    V: np.ndarray
+    Vt: np.ndarray
+    at: np.ndarray
+    Lambda: np.ndarray
+    Lambda_t: np.ndarray
+    Lambda_at: np.ndarray
+    mask: np.ndarray
+    masked: bool
+
+
+class Layers(NamedTuple):
+    """What ``cpu_kernels`` calls S, A and P, of all layers; the grid's unit, α per unit, the limit of the range."""
+
+    S: np.ndarray
+    A: np.ndarray
+    P: np.ndarray
+    unit: float
+    alpha: float
+    limit: float
+
+
+class Sequences(NamedTuple):
+    """The rows of a tensor (N, batch, ·), flat: number of step n and sequence i are from n·step + i·sequence on, each
+    the next by ``element``. order: the sequences of the group, by falling length; lengths: theirs."""
+
+    data: np.ndarray
+    step: int
+    sequence: int
+    element: int
+    order: np.ndarray
+    lengths: np.ndarray
+    straight: bool
+
+
+class Wanted(NamedTuple):
+    """The outputs that are wanted: their steps, rising; their places in the list; and how many sequences that has."""
+
+    steps: np.ndarray
+    places: np.ndarray
+    count: int
+
+
+@kernel
+def _running(active, lengths, n0, m):
+    """How many elements of a row run at each step from n0 on."""
+    count = len(lengths)
+    for n in range(len(active)):
+        while count > 0 and lengths[count - 1] <= n0 + n:
+            count -= 1
+        active[n] = count * m
+
+
+@kernel
+def _gather(s, n0, K, b, d, rows):
+    """Rows of sequences into (K, b, d), zero in the padding."""
+    for n in range(K):
+        for i in range(b):
+            to, at = (n * b + i) * d, (n0 + n) * s.step + s.order[i] * s.sequence
+            if n0 + n >= s.lengths[i]:
+                for j in range(d):
+                    rows[to + j] = 0
+            elif s.element == 1:
+                for j in range(d):
+                    rows[to + j] = s.data[at + j]
+            else:
+                for j in range(d):
+                    rows[to + j] = s.data[at + j * s.element]
+
+
+@kernel
+def _scatter(s, n0, K, b, d, rows):
+    """Rows (K, b, d) to where the sequences have them."""
+    for n in range(K):
+        for i in range(b):
+            at, to = (n * b + i) * d, (n0 + n) * s.step + s.order[i] * s.sequence
+            for j in range(d):
+                s.data[to + j] = rows[at + j]
+
+
+@kernel
+def _input(u, n0, K, z, rows):
+    """The chunk's input (K, b, d): where it is, or gathered."""
+    if u.straight and u.step == z.b * z.d and u.sequence == z.d and u.element == 1:
+        return view(u.data, n0 * u.step, K * z.b * z.d)
+    _gather(u, n0, K, z.b, z.d, rows)
+    return rows
+
+
+@kernel
+def _times(y, mask, l, E, K, out):
+    for n in range(K):
+        for i in range(E):
+            out[n * E + i] = y[n * E + i] * mask[l * E + i]
+
+
+@kernel
+def _drive(l, K, z, net, rows, y, out, x):
+    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ (the bias is the recurrence's)."""
+    for link in range(2 if l >= z.skip else 1):
+        k = l if link == 0 else l - z.skip
+        below, n = _below(k, K, z, net, rows, y, out), z.d if k == 0 else z.m
+        matrix, at = (net.Vt, net.at[l]) if link == 0 else (net.Lambda_t, net.Lambda_at[k])
+        multiply(below, n, 1, view(matrix, at, n * z.m), z.m, n, x, K * z.b, z.m, link == 1)
+
+
+@kernel
+def _below(k, K, z, net, rows, y, out):
+    """What layer k + 1 sees: the input, or the output of layer k."""
+    E = z.b * z.m
+    if k == 0:
+        return view(rows, 0, K * z.b * z.d)
+    if net.masked:
+        return view(out, (k - 1) * z.K * E, K * E)
+    return view(y, (k - 1) * (z.K + 1) * E + E, K * E)
+
+
+@kernel
+def _own(a, l, L):
+    """The part of layer l, of so many."""
+    size = len(a) // L
+    return view(a, l * size, size)
+
+
+@kernel
+def _copy(a, b):
+    for i in range(len(b)):
+        b[i] = a[i]
+
+
+@kernel
+def forward(z, net, layers, u, output, every, wanted, keep, marks, stored, x, y, out, rows, out_of_range):
+    """Carries the state through the sequences; writes the output, t and the states at the cuts."""
+    E, active = z.b * z.m, np.empty(z.K, np.int64)
+    blocks = -(-E // B)
+    direct = every and output.straight and not net.masked
+    i = 0
+    for n0 in range(0, z.end, z.K):
+        K = min(z.K, z.end - n0)
+        act = view(active, 0, K)
+        _running(act, u.lengths, n0, z.m)
+        first = _input(u, n0, K, z, rows)
+        for l in range(z.L):
+            x_l = view(keep, (l * z.end + n0) * E, K * E) if stored else view(x, l * z.K * E, K * E)
+            y_l = view(y, l * (z.K + 1) * E + E, K * E)
+            _drive(l, K, z, net, first, y, out, x_l)
+            S, A, P = _own(layers.S, l, z.L), _own(layers.A, l, z.L), _own(layers.P, l, z.L)
+            of = layers.unit, layers.alpha, layers.limit
+            if direct and l == z.L - 1:
+                at = n0 * output.step + output.order[0] * output.sequence
+                to = view(output.data, at, (K - 1) * output.step + E)
+                out_of_range[l] += advance(x_l, to, S, A, P, of[0], of[1], of[2], act, E, output.step, 0, blocks)
+            else:
+                out_of_range[l] += advance(x_l, y_l, S, A, P, of[0], of[1], of[2], act, E, E, 0, blocks)
+            if stored:
+                _copy(S, view(marks, (n0 // z.K * z.L + l) * len(S), len(S)))
+            if net.masked:
+                _times(y_l, net.mask, l, E, K, view(out, l * z.K * E, K * E))
+        top = _below(z.L, K, z, net, first, y, out)
+        if every and not direct:
+            _scatter(output, n0, K, z.b, z.m, top)
+        while i < len(wanted.steps) and wanted.steps[i] < n0 + K:
+            place, sequence = wanted.places[i] // wanted.count, wanted.places[i] % wanted.count
+            to = place * output.step + output.order[sequence] * output.sequence
+            _copy(view(top, ((wanted.steps[i] - n0) * z.b + sequence) * z.m, z.m), view(output.data, to, z.m))
+            i += 1
+
+
+@kernel
+def _recover(K, z, net, layers, end, act, first, x, y, out, out_of_range):
+    """Inverts all layers over a chunk, bottom up; ``end`` receives the states after it."""
+    E = z.b * z.m
+    for l in range(z.L):
+        S, A, P = _own(layers.S, l, z.L), _own(layers.A, l, z.L), _own(layers.P, l, z.L)
+        x_l, y_l = view(x, l * z.K * E, K * E), view(y, l * (z.K + 1) * E, (K + 1) * E)
+        _drive(l, K, z, net, first, y, out, x_l)
+        _copy(S, _own(end, l, z.L))
+        out_of_range[l] += retreat(x_l, y_l, S, A, P, layers.unit, layers.alpha, layers.limit, act, E, 0, -(-E // B))
+        if net.masked:
+            _times(view(y_l, E, K * E), net.mask, l, E, K, view(out, l * z.K * E, K * E))
+
+
+@kernel
+def inverse(z, net, layers, u, end, x, y, out, rows, out_of_range):
+    """Carries the state back to the beginning."""
+    active = np.empty(z.K, np.int64)
+    for n0 in range((z.end - 1) // z.K * z.K, -1, -z.K):
+        K = min(z.K, z.end - n0)
+        act = view(active, 0, K)
+        _running(act, u.lengths, n0, z.m)
+        first = _input(u, n0, K, z, rows)
+        _recover(K, z, net, layers, end, act, first, x, y, out, out_of_range)
+
+
+@kernel
+def _gradient_of_output(n0, K, z, g_output, given, every, wanted, i, g):
+    """g (K, b, m) ← ∂E/∂output of the chunk; i outputs of the list are wanted before its end. Returns how many before
+    its beginning."""
+    if given and every:
+        _gather(g_output, n0, K, z.b, z.m, g)
+        return i
+    for j in range(K * z.b * z.m):
+        g[j] = 0
+    while given and i > 0 and wanted.steps[i - 1] >= n0:
+        i -= 1
+        place, sequence = wanted.places[i] // wanted.count, wanted.places[i] % wanted.count
+        at = place * g_output.step + g_output.order[sequence] * g_output.sequence
+        to = ((wanted.steps[i] - n0) * z.b + sequence) * z.m
+        for j in range(z.m):
+            g[to + j] += g_output.data[at + j * g_output.element]
+    return i
+
+
+@kernel
+def backward(
+    z, net, layers, u, g_output, given, every, wanted, keep, marks, stored, D, T, fades, single, rest, gu, need_u, gV,
+    gLambda, end, x, y, out, g, g_rows, rows, out_of_range,
+):  # fmt: skip
+    """Appendix B, chunk by chunk from the last: the gradients of V and Λ, of u if need be, and what ``adjoint``
+    gathers."""
+    E, active, i = z.b * z.m, np.empty(z.K, np.int64), len(wanted.steps)
+    blocks, begun = -(-E // B), np.empty(z.L + 1, np.bool_)
+    for n0 in range((z.end - 1) // z.K * z.K, -1, -z.K):
+        K = min(z.K, z.end - n0)
+        act = view(active, 0, K)
+        _running(act, u.lengths, n0, z.m)
+        first = _input(u, n0, K, z, rows)
+        if not stored:
+            _recover(K, z, net, layers, end, act, first, x, y, out, out_of_range)
+        i = _gradient_of_output(n0, K, z, g_output, given, every, wanted, i, view(g, (z.L - 1) * z.K * E, K * E))
+        begun[:] = False
+        for l in range(z.L - 1, -1, -1):
+            A, D_l, T_l = _own(layers.A, l, z.L), _own(D, l, z.L), _own(T, l, z.L)
+            x_l, S = view(x, l * z.K * E, K * E), _own(end, l, z.L)
+            if stored:
+                x_l, S = view(keep, (l * z.end + n0) * E, K * E), _own(layers.S, l, z.L)
+                _copy(view(marks, (n0 // z.K * z.L + l) * len(S), len(S)), S)
+            y_l, g_l = view(y, l * (z.K + 1) * E, (K + 1) * E), view(g, l * z.K * E, K * E)
+            if net.masked:
+                _times(g_l, net.mask, l, E, K, g_l)
+            of = layers.unit, layers.alpha, layers.limit
+            if fades[l] > 0:
+                adjoint(x_l, y_l, g_l, S, A, D_l, T_l, of[0], of[1], of[2], single, rest, fades[l], act, E, 0, blocks)
+            else:
+                adjoint(x_l, y_l, g_l, S, A, D_l, T_l, of[0], of[1], of[2], single, rest, None, act, E, 0, blocks)
+            if stored and net.masked:
+                _times(view(y_l, E, K * E), net.mask, l, E, K, view(out, l * z.K * E, K * E))
+            for link in range(2 if l >= z.skip else 1):
+                k = l if link == 0 else l - z.skip
+                if k == 0 and not need_u:
+                    continue
+                n = z.d if k == 0 else z.m
+                matrix, at = (net.V, net.at[l]) if link == 0 else (net.Lambda, net.Lambda_at[k])
+                to = view(g_rows, 0, K * z.b * n) if k == 0 else view(g, (k - 1) * z.K * E, K * E)
+                multiply(g_l, z.m, 1, view(matrix, at, n * z.m), n, z.m, to, K * z.b, n, begun[k])
+                begun[k] = True
+        for l in range(z.L):
+            g_l = view(g, l * z.K * E, K * E)
+            for link in range(2 if l >= z.skip else 1):
+                k = l if link == 0 else l - z.skip
+                n, below = z.d if k == 0 else z.m, _below(k, K, z, net, first, y, out)
+                to, at = (gV, net.at[l]) if link == 0 else (gLambda, net.Lambda_at[k])
+                multiply(g_l, 1, z.m, below, n, K * z.b, view(to, at, n * z.m), z.m, n, True)
+        if need_u:
+            _scatter(gu, n0, K, z.b, z.d, g_rows)

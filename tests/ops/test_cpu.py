@@ -1,0 +1,160 @@
+"""The CPU's passes: groups of sequences, threads, processes; and the matrix products inside them."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.problems import Problem
+from unicornn import UnICORNN, functional
+from unicornn._ops import cpu
+
+
+def cut(count):
+    """A batch in so many groups, if it has as many sequences."""
+    return lambda N, b, m, L: [
+        slice(g * b // min(b, count), (g + 1) * b // min(b, count)) for g in range(min(b, count))
+    ]
+
+
+def run(p, backward, horizon=None):
+    """Output, states, and all gradients: that of u, those of the initial state, those of the parameters."""
+    p = p.requiring_grad()
+    output, state = functional.unicornn(
+        p.u, functional.Weights(*p.weights), state=(p.y, p.z), backward=backward, backend="cpu", horizon=horizon,
+        **p.options,
+    )  # fmt: skip
+    return [output.detach(), *(t.detach() for t in state)], p.gradients(output, state)
+
+
+problems = st.builds(
+    lambda N, batch, m, L, S, dropout, ragged, dtype, seed: Problem(
+        N=N, batch=batch, m=m, L=L, S=S if S < L else 0, dropout=dropout, dtype=dtype, seed=seed,
+        lengths=[1 + (seed + 5 * i) % N for i in range(batch)] if ragged else None,
+    ),
+    N=st.integers(1, 40),
+    batch=st.integers(1, 7),
+    m=st.integers(1, 40),
+    L=st.integers(1, 4),
+    S=st.sampled_from([0, 2]),
+    dropout=st.booleans(),
+    ragged=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    seed=st.integers(0, 99),
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(p=problems, count=st.integers(2, 5), K=st.integers(1, 9), backward=st.sampled_from(["invert", "store"]))
+def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, count, K, backward):
+    before = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        torch.set_num_threads(1)
+        patch.setattr(cpu, "groups", cut(1))
+        numbers, gradients = run(p, backward)
+        try:
+            patch.setattr(cpu, "groups", cut(count))
+            patch.setattr(cpu, "LONGEST", K)
+            found = []
+            for threads in (1, 3):
+                torch.set_num_threads(threads)
+                found.append(run(p, backward))
+        finally:
+            torch.set_num_threads(before)
+    alone, shared = found
+    assert all(map(torch.equal, numbers, alone[0]))
+    assert all(map(torch.equal, gradients[:3], alone[1][:3])), "of u and the initial state"
+    bound = 1e-4 if p.dtype == torch.float32 else 1e-12
+    for ours, theirs in zip(alone[1], gradients, strict=True):  # sums over sequences and time, in another order
+        assert (ours - theirs).abs().max() <= bound * theirs.abs().max().clamp_min(1e-3)
+    for one, many in zip([*alone[0], *alone[1]], [*shared[0], *shared[1]], strict=True):
+        assert torch.equal(one, many), "threads"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(1, 40),
+    depth=st.integers(1, 300),
+    columns=st.integers(1, 70),
+    add=st.booleans(),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 99),
+)
+def test_products(rows, depth, columns, add, dtype, seed):
+    from unicornn._ops.cpu_products import multiply
+
+    numbers = np.random.default_rng(seed)
+    a, b, c = (
+        numbers.standard_normal(shape).astype(dtype) for shape in ((rows, depth), (depth, columns), (rows, columns))
+    )
+    right = a.astype(float) @ b.astype(float) + (c if add else 0)
+    bound = depth * np.finfo(dtype).eps * 4
+
+    def product(a, a_row, a_step, rows):
+        out = np.concatenate([c[:rows].reshape(-1), [7]]).astype(dtype)  # and one number beyond
+        multiply(a, a_row, a_step, b.reshape(-1), columns, depth, out, rows, columns, add)
+        assert out[-1] == 7
+        return out[:-1].reshape(rows, columns)
+
+    whole = product(a.reshape(-1), depth, 1, rows)
+    assert np.abs(whole - right).max() <= bound * max(1, np.abs(right).max())
+    assert np.array_equal(product(np.ascontiguousarray(a.T).reshape(-1), 1, rows, rows), whole), "the other way round"
+    assert np.array_equal(product(a[:1].reshape(-1), depth, 1, 1), whole[:1]), "a row by itself"
+
+
+def test_lengths_of_zero_depth():
+    from unicornn._ops.cpu_products import multiply
+
+    out = np.ones(6, np.float32)
+    multiply(np.empty(0, np.float32), 0, 1, np.empty(0, np.float32), 3, 0, out, 2, 3, False)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_inference_mode_reaches_the_threads(monkeypatch, count):
+    monkeypatch.setattr(cpu, "groups", cut(count))
+    layer, u = UnICORNN(3, 8, 2), torch.randn(9, 4, 3)
+    with torch.inference_mode():
+        output, state = layer(u)
+        again = layer.inverse(u, state)
+    assert output.is_inference()
+    assert not any(t.any() for t in again)
+    expected, _ = layer(u)
+    assert torch.equal(output, expected)
+
+
+def test_a_large_batch_is_shared_out():
+    assert len(cpu.groups(17984, 8, 32, 2)) == 2
+    assert len(cpu.groups(1000, 128, 128, 2)) > 4
+    assert len(cpu.groups(10, 4, 8, 1)) == len(cpu.groups(10**6, 1, 48, 3)) == 1
+    parts = cpu.groups(1000, 13, 256, 1)
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(13))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_worker_uses_the_layer_after_its_parent_did(monkeypatch):
+    monkeypatch.setattr(cpu, "groups", cut(2))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        layer, u = UnICORNN(3, 8, 2), torch.randn(9, 4, 3)
+        expected = layer(u)[0].detach()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if torch.equal(layer(u)[0].detach(), expected) else 1)
+        for _ in range(100):
+            process, status = os.waitpid(child, os.WNOHANG)
+            if process:
+                break
+            threading.Event().wait(0.1)
+        else:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    finally:
+        torch.set_num_threads(before)
+    assert (process, status) == (child, 0)
