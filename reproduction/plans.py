@@ -213,8 +213,8 @@ def _protocol() -> Iterator[Planned]:
 
 
 def _energies() -> Iterator[Planned]:
-    """The same network with the last output and with the energies as readout: worms, and the two rates on the paper's
-    split and by patient. Time scales are spread from the start for both."""
+    """The same network with the last output and with the energies as readout: worms, bearings, and the two rates on
+    the paper's split and by patient. Time scales are spread from the start for both."""
     worms: dict[str, object] = {
         "crops": "quarters", "schedule": "onecycle", "clip": 1, "lr": 0.003, "num_layers": 1, "hidden_size": 128,
         "dt": 0.05, "alpha": 10, "b_init": 1, "init": "spread",
@@ -223,6 +223,8 @@ def _energies() -> Iterator[Planned]:
     for (readout, more), fold in product(readouts.items(), range(WORMS)):
         options = ("--seed", str(fold), "--epochs", "60")
         yield _run(f"worms-{readout}-{fold}", "worms44", *options, fold=fold, **worms, **more)
+    for readout in readouts:
+        yield _run(f"bearings-{readout}", "bearings", "--epochs", "15", readout=readout)
     rates: dict[str, object] = {
         "patch": 16, "dt": 0.65, "alpha": 10, "init": "spread", "lr": 0.006, "schedule": "onecycle", "clip": 1,
         "standardise": "true",
