@@ -163,11 +163,11 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", candidates())
 def test_every_model_can_be_measured(name, in_this_process):
     sizes = {"N": 6, "b": 2, "d": 3, "m": 4, "seconds": 0.01}
-    time, memory, step = (
+    time, memory, forward, step = (
         jobs.fresh(Job(kind, candidates()[name], **sizes | ({"N": 1, "b": 1} if kind == "step" else {})))
-        for kind in ("time", "memory", "step")
+        for kind in ("time", "memory", "forward", "step")
     )
-    assert set(time) == set(step) == {"ms", "ours_ms", "ratio", "rounds", "parameters"}
+    assert set(time) == set(forward) == set(step) == {"ms", "ours_ms", "ratio", "rounds", "parameters"}
     assert set(memory) == {"MiB", "parameters"}
     assert time["parameters"] == memory["parameters"] > 0
 
@@ -182,6 +182,7 @@ def test_bench_leaves_a_record_and_a_chart(tmp_path, in_this_process):
     assert result["matrix_product_GFLOPS"] == 9.0
     for own in result["models"].values():
         assert own["step"]["ms"] > 0
+        assert all(own["forward"][N]["ratio"] > 0 for N in own["time"])
         assert list(own["time"]) == ["4", "8"]
         assert list(own["memory"]) == ["1", "2", "4", "8"]
         assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in own["time"].values())

@@ -19,8 +19,9 @@ PROTOCOL = (
     "Each measurement in a process of its own, flush-to-zero on, input without gradient. Time: forward and backward "
     "from the mean of all outputs, in rounds, each between two training steps of UnICORNN, store; the ratio is to "
     "these, the median over the rounds; one round if the limit leaves no time for more. Memory: the rise of the peak "
-    "resident memory in one training step from the last output, beyond parameters and input. Step: the next output of "
-    "a live sequence, in rounds as above. Matrix product: torch's in float32, the best over three shapes and rounds."
+    "resident memory in one training step from the last output, beyond parameters and input. Forward: all outputs "
+    "without gradient, in rounds as above. Step: the next output of a live sequence, in rounds as above. Matrix "
+    "product: torch's in float32, the best over three shapes and rounds."
 )
 
 
@@ -50,8 +51,8 @@ def bench(
 
     Returns:
         What bench.json has: command, date, versions, environment, sizes, GFLOP/s of torch's matrix product, and of each
-        model layers, parameters, time by N (ms, ratio to UnICORNN's, rounds), MiB by N and their growth, and the time
-        of one step of a stream.
+        model layers, parameters, time by N (ms, ratio to UnICORNN's, rounds), also of a forward pass without gradient,
+        MiB by N and their growth, and the time of one step of a stream.
 
     Example:
         >>> from unicornn.lab.bench import bench
@@ -78,6 +79,11 @@ def bench(
         for name, each in found.items()
         for N in Ns
     }
+    jobs |= {
+        f"{name}, forward, N={N}": Job("forward", each, N, **sizes, ours=ours, seconds=limit)
+        for name, each in found.items()
+        for N in times
+    }
     one = sizes | {"N": 1, "b": 1}
     jobs |= {f"{name}, step": Job("step", each, **one, ours=ours, seconds=limit) for name, each in found.items()}
     jobs["matrix product"] = Job("product", found["unicornn, store"], **one)
@@ -92,7 +98,8 @@ def bench(
         "models": {
             name: {"model": each.model, "layers": each.layers, "options": dict(each.options)}
             | joined(*({str(N): measured[f"{name}, {kind}, N={N}"] for N in kinds[kind]} for kind in kinds))
-            | {"step": {k: v for k, v in measured[f"{name}, step"].items() if k not in ("parameters", "failed")}}
+            | {"forward": {str(N): timed(measured[f"{name}, forward, N={N}"]) for N in times}}
+            | {"step": timed(measured[f"{name}, step"])}
             for name, each in found.items()
         },
     }
@@ -107,6 +114,16 @@ def bench(
         wrote = escape(str(folder / "bench.json"))
         console.print(f"wrote {wrote}, bench.png and bench.svg", highlight=False, soft_wrap=True)
     return result
+
+
+def timed(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result without what is not a time.
+
+    Example:
+        >>> timed({"ms": 1.0, "parameters": 9})
+        {'ms': 1.0}
+    """
+    return {k: v for k, v in result.items() if k not in ("parameters", "failed")}
 
 
 def joined(time: Mapping[str, Mapping[str, Any]], memory: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -145,11 +162,11 @@ def table(result: Mapping[str, Any]) -> Table:
     from unicornn.lab.bench._chart import fastest_first
 
     lengths, models = [str(N) for N in result["sizes"]["N"]], result["models"]
-    shown = Table(title="Training step: forward and backward")
+    shown = Table(title="Training step: forward and backward; forward pass without gradient")
     shown.add_column("model", no_wrap=True)
     shown.add_column("L")
     for N in lengths:
-        for head in (f"ms, {N}", "× store", "MiB"):
+        for head in (f"ms, {N}", "× store", "MiB", "forward, ms", "× store"):
             shown.add_column(head, justify="right")
     shown.add_column("MiB per 1000 steps", justify="right")
     for name in fastest_first(result):
@@ -158,6 +175,8 @@ def table(result: Mapping[str, Any]) -> Table:
             time, MiB = own["time"].get(N), own["memory"].get(N)
             cells += ["failed", ""] if time is None else [f"{time['ms']:.0f}", f"{time['ratio']:.2f}"]
             cells.append("failed" if MiB is None else f"{MiB:.0f}")
+            forward = own["forward"][N]
+            cells += [f"{forward['ms']:.0f}", f"{forward['ratio']:.2f}"] if forward else ["", ""]
         slope = own["MiB_per_1000_steps"]
         shown.add_row(name, str(own["layers"]), *cells, "–" if slope is None else f"{slope:.0f}")
     return shown

@@ -79,8 +79,8 @@ class Job:
     """One measurement of a candidate.
 
     Attributes:
-        kind: "time" or "memory" of a training step, "step" for the time of one step of a stream, "product" for the
-            GFLOP/s of torch's matrix product, whatever the candidate.
+        kind: "time" or "memory" of a training step, "forward" for the time of a pass without gradient, "step" for that
+            of one step of a stream, "product" for the GFLOP/s of torch's matrix product, whatever the candidate.
         N, b, d, m: the sizes.
         ours: L of the UnICORNN that the candidate takes turns with.
         seconds: the limit of a time measurement.

@@ -42,6 +42,10 @@ def measure(job: Job) -> dict[str, Any]:
     store = build(Candidate("unicornn", job.ours, {"backward": "store"}), job.d, job.m)
     if job.kind == "step":
         result: dict[str, Any] = ratio(rounds(stream_step(store, u), stream_step(net, u), job.seconds))
+    elif job.kind == "forward":
+        for each in (store, net):
+            forward_pass(each, u[:WARM_UP])
+        result = ratio(rounds(partial(forward_pass, store, u), partial(forward_pass, net, u), job.seconds))
     elif job.kind == "time":
         for each in (store, net):
             training_step(each, u[:WARM_UP])
@@ -60,6 +64,12 @@ def training_step(net: nn.Module, u: Tensor, output: str = "all") -> None:
     """Forward and backward from the mean of all outputs, or of the last one."""
     net.zero_grad()
     net(u, output=output)[0].mean().backward()
+
+
+@torch.no_grad()
+def forward_pass(net: nn.Module, u: Tensor) -> None:
+    """All outputs, without gradient."""
+    net(u)
 
 
 def stream_step(net: nn.Module, u: Tensor) -> Callable[[], Any]:
