@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 
 from unicornn._ops import cpu, launch
 from unicornn._ops.block import PANEL, ROWS, B
-from unicornn._ops.memory import reused
+from unicornn._ops.memory import LARGE, reused
 from unicornn._state import UNIT, State, value
 
 if TYPE_CHECKING:
@@ -111,7 +111,11 @@ def step(
             return None
         y, z = value(grid, None, dtype).unbind(0)
         states[:2] = y.data_ptr(), z.data_ptr()
-    grid_next, (y_next, z_next) = reused(grid, *both), reused(first, *both).unbind(0)
+    if 2 * y.nbytes < LARGE:  # of which ``reused`` would think for longer than a small step takes
+        grid_next, pair = torch.empty(both, dtype=torch.int64), torch.empty(both, dtype=dtype)
+    else:
+        grid_next, pair = reused(grid, *both), reused(first, *both)
+    y_next, z_next = pair.unbind(0)
     at.extend((*states, y_next.data_ptr(), z_next.data_ptr(), grid_next.data_ptr()))
     if not _launch(u, at, y, weights, dt, alpha):
         return None
@@ -143,18 +147,17 @@ def _launch(u: Tensor, at: list[int], y: Tensor, weights: Weights, dt: tuple[flo
     dtype, (L, batch, m), (unit, *constants) = y.dtype, y.shape, cpu._constants(y.dtype, alpha)
     rows, addresses = u.detach() if u.requires_grad else u, np.array(at, np.int64).reshape(-1, 6)
     room = _room(dtype, L, m, u.shape[1], weights.S)
-    key = at[2], L, m, dt, dtype
+    key, parameters = (at[2], L, m, dt, dtype), (room.M, room.P, room.A, unit, L, m, u.shape[1], weights.S)
     known = _steps.get(key)
-    if known is None or not launch.call(_kernel("pack_rows"), dtype, addresses, *known, room.P, room.A, unit, L, m):
+    if known is None or not launch.call(_kernel("pack_all"), dtype, addresses, *known, *parameters):
         from unicornn._weights import time_steps
 
         if len(_steps) >= 64:
             _steps.clear()
         c = weights.c
         known = _steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
-        if not launch.call(_kernel("pack_rows"), dtype, addresses, *known, room.P, room.A, unit, L, m):
+        if not launch.call(_kernel("pack_all"), dtype, addresses, *known, *parameters):
             return False  # NaN
-    launch.call(_kernel("pack_matrices"), dtype, addresses, room.M, L, m, u.shape[1], weights.S)
     packed = room.M, room.P, room.A, room.kind, unit, *constants, L, m, weights.S
     threads = min(torch.get_num_threads(), batch // (2 * ROWS))
     wrong = launch.share_out(_kernel("step"), dtype, -(-batch // ROWS), threads, rows.numpy(), addresses, *packed)

@@ -10,7 +10,6 @@ Memory, all of it flat; m is cut into blocks of B neurons, as the recurrence of 
     P  per layer and block of neurons: w, b            (2 rows of B)
     A  per layer and block of neurons: a, a in grid units, in float64
     S  the state of a block of neurons: Y, Z           (2 rows of B)
-    y  per layer: the outputs (ROWS, m padded) of the sequences of one block
 
 Imported on first use, for it brings numba along.
 """
@@ -30,7 +29,7 @@ def _below(l, k, d, m):
 
 
 @kernel
-def pack_matrices(at, M, L, m, d, S):
+def _pack_matrices(at, M, L, m, d, S):
     """M ← V and, from layer S on, Λ of each layer; ``at`` (L, 6) holds their addresses in columns 3 and 4."""
     mo = 0
     for l in range(L):
@@ -42,8 +41,9 @@ def pack_matrices(at, M, L, m, d, S):
 
 
 @kernel
-def pack_rows(at, c, a, P, A, unit, L, m):
-    """P, A ← w, b and the time steps a (L, m) that belong to c (L, m); whether that is the c that the layers have."""
+def pack_all(at, c, a, M, P, A, unit, L, m, d, S):
+    """M, P, A ← the parameters at addresses ``at`` (L, 6): of w, b, c, V, Λ of each layer. a (L, m) are the time steps
+    that belong to c (L, m). Returns whether that is the c that the layers have."""
     blocks = -(-m // B)
     for l in range(L):
         w, b, now = view_at(at[l, 0], P, m), view_at(at[l, 1], P, m), view_at(at[l, 2], P, m)
@@ -57,13 +57,15 @@ def pack_rows(at, c, a, P, A, unit, L, m):
             for i in range(e):
                 p[i], p[B + i] = w[lo + i], b[lo + i]
                 q[i], q[B + i] = a[l, lo + i], a[l, lo + i] / np.float64(unit)
+    _pack_matrices(at, M, L, m, d, S)
     return True
 
 
 @kernel
-def drive(l, mo, u, ldu, y, x, M, rows, m, d, S):
-    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of a block of sequences, whose inputs u begin ldu apart. Returns where the next layer's
-    matrices begin in M, layer l's beginning at mo."""
+def drive(l, mo, u, ldu, y, ldy, apart, x, M, rows, m, d, S):
+    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of a block of sequences. Their inputs u begin ldu apart, the outputs of a layer ldy apart
+    in y, those of the layers ``apart``. Returns where the next layer's matrices begin in M, layer l's beginning at mo.
+    """
     ld = padded(x, m)
     for link in range(2 if l >= S else 1):
         k = S + 1 if link else 1
@@ -72,7 +74,7 @@ def drive(l, mo, u, ldu, y, x, M, rows, m, d, S):
         if l + 1 == k:
             multiply(u, ldu, n, matrix, x, ld, rows, link == 1)
         else:
-            multiply(view(y, (l - k) * ROWS * ld, ROWS * ld), ld, n, matrix, x, ld, rows, link == 1)
+            multiply(view(y, (l - k) * apart, rows * ldy), ldy, n, matrix, x, ld, rows, link == 1)
         mo += n * ld
     return mo
 
@@ -112,26 +114,26 @@ def step(u, at, M, P, A, kind, unit, alpha, limit, L, m, skip, k0, k1):
     y, z, grid = view_at(at[L, 0], u, size), view_at(at[L, 1], u, size), view_at(at[L, 2], at, 2 * size)
     y_next, z_next, grid_next = view_at(at[L, 3], u, size), view_at(at[L, 4], u, size), view_at(at[L, 5], at, 2 * size)
     rows = min(ROWS, batch)
-    S, now, x = np.empty(2 * B, kind.dtype), np.empty(L * ROWS * ld, u.dtype), np.empty(rows * ld, u.dtype)
+    S, x = np.empty(2 * B, kind.dtype), np.empty(rows * ld, u.dtype)
     Y, Z = view(S, 0, B), view(S, B, B)
     for k in range(k0, k1):
         first, mo = k * ROWS, 0
         rows = min(ROWS, batch - first)
         for l in range(L):
-            mo = drive(l, mo, view(u, first * d, rows * d), d, now, x, M, rows, m, d, skip)
+            below = view(y_next, first * m, size - first * m)
+            mo = drive(l, mo, view(u, first * d, rows * d), d, below, m, batch * m, x, M, rows, m, d, skip)
             for j in range(blocks):
                 lo, o = j * B, l * blocks + j
                 e = min(B, m - lo)
                 p, a = view(P, o * 2 * B, 2 * B), view(A, o * 2 * B, 2 * B)
                 for r in range(rows):
                     o = (l * batch + first + r) * m + lo
-                    t, row = view(x, r * ld + lo, e), view(now, (l * ROWS + r) * ld + lo, e)
+                    t = view(x, r * ld + lo, e)
                     _convert(Y, view(grid, o, e), e)
                     _convert(Z, view(grid, size + o, e), e)
                     wrong += _differ(view(y, o, e), Y, unit, e) + _differ(view(z, o, e), Z, unit, e)
                     _activate(t, view(y, o, e), p, e)
-                    wrong += _kick_and_drift(row, t, S, a, unit, alpha, limit, e)
-                    _convert(view(y_next, o, e), row, e)
+                    wrong += _kick_and_drift(view(y_next, o, e), t, S, a, unit, alpha, limit, e)
                     _show(view(z_next, o, e), Z, unit, e)
                     _convert(view(grid_next, o, e), Y, e)
                     _convert(view(grid_next, size + o, e), Z, e)

@@ -88,7 +88,7 @@ def carry(
                     inputs[r * d + i] = u[(begin[first + r] + n) * d + i]
             mo = 0
             for l in range(L):
-                mo = drive(l, mo, inputs, d, now, x, M, rows, m, d, skip)
+                mo = drive(l, mo, inputs, d, now, ld, ROWS * ld, x, M, rows, m, d, skip)
                 for j in range(blocks):
                     lo, o = j * B, l * blocks + j
                     e = min(B, m - lo)

@@ -56,8 +56,9 @@ class Engine:
         self.P, self.A = np.zeros(L * blocks * 2 * B, self.number), np.zeros(L * blocks * 2 * B)
         c, a = torch.stack(list(own.c)).numpy(), time_steps(own.c, rnn.dt, torch.float64).numpy()
         self.unit, self.per_unit, self.limit = _constants(self.dtype, self.alpha)
-        launch.call(_kernel("step_kernels", "pack_rows"), self.dtype, at, c, a, self.P, self.A, self.unit, L, m)
-        launch.call(_kernel("step_kernels", "pack_matrices"), self.dtype, at, self.M, L, m, d, self.skip)
+        sizes = L, m, d, self.skip
+        pack = _kernel("step_kernels", "pack_all")
+        launch.call(pack, self.dtype, at, c, a, self.M, self.P, self.A, self.unit, *sizes)
 
     def grow(self, rows: int) -> None:
         """Room for so many rows, or more."""
