@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from docs.build import baselines, estimators, gpu, long, readme, reliability, speed, theory, training
+from docs.build import baselines, estimators, gpu, long, readme, reliability, serving, speed, streams, theory, training
 from docs.build.pages import ROOT, fill
 from docs.build.reproduction import page as reproduction
 from unicornn.lab._whole_files import written_whole
 
-PAGES = (readme, estimators, training, baselines, speed, theory, gpu, long, reliability, reproduction)
+PAGES = (readme, estimators, streams, serving, training, baselines, speed, theory, gpu, long, reliability, reproduction)
 FIGURES = ROOT / "docs" / "figures"
 
 

@@ -1,0 +1,60 @@
+"""A server of live sequences: a line of JSON for each sample, a line back; what arrives together is pushed together.
+``python examples/serve.py 8125`` serves until it is stopped. Without a port it serves itself two patients, and ends."""
+
+import asyncio
+import json
+import sys
+
+from unicornn import UnICORNN
+from unicornn.errors import UnicornnError
+from unicornn.models import Classifier
+from unicornn.streams import Stream
+
+stream = Stream(Classifier(UnICORNN(2, 32, 2), 3), capacity=10_000, idle=600)
+waiting: list = []  # keys, samples, and who wants to know
+
+
+def push(samples: dict) -> dict:
+    """Of a push that is refused nothing is kept, so each may try by itself, and only the wrong one fails."""
+    try:
+        return {key: {"logits": logits.tolist()} for key, logits in stream.push(samples).items()}
+    except UnicornnError as error:
+        return {
+            key: push({key: x})[key] if samples.keys() - {key} else {"error": str(error)} for key, x in samples.items()
+        }
+
+
+async def push_together() -> None:
+    while True:
+        await asyncio.sleep(0.01)  # samples go on arriving, also during a push, which has a thread of its own
+        here = {}
+        while waiting and waiting[0][0] not in here:  # a patient's second sample waits for the next push
+            key, *rest = waiting.pop(0)
+            here[key] = rest
+        told = await asyncio.to_thread(push, {key: here[key][0] for key in here}) if here else {}
+        for key, answer in told.items():
+            here[key][1].set_result(answer)
+
+
+async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async for line in reader:
+        asked, answer = json.loads(line), asyncio.get_running_loop().create_future()
+        waiting.append((asked["key"], asked["sample"], answer))
+        writer.write(json.dumps(await answer).encode() + b"\n")
+
+
+async def main() -> None:
+    server = await asyncio.start_server(client, "127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 0)
+    pushing = asyncio.create_task(push_together())
+    if sys.argv[1:]:
+        await server.serve_forever()
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    for key, sample in (("bed 1", [0.1, 0.2]), ("bed 2", [-1.0, 0.5]), ("bed 1", [float("nan"), 0]), ("bed 1", [0, 0])):
+        writer.write(json.dumps({"key": key, "sample": sample}).encode() + b"\n")
+        print(key, json.loads(await reader.readline()))
+    writer.close()
+    await asyncio.sleep(0.1)
+    pushing.cancel()
+
+
+asyncio.run(main())
