@@ -96,6 +96,9 @@ def test_what_cannot_be_exported(tmp_path):
         export.onnx(torch.nn.LSTM(3, 5), tmp_path / "a.onnx")
     with pytest.raises(BadValue, match="kind: expected one of 'sequence', 'step'"):
         export.onnx(UnICORNN(3, 5), tmp_path / "a.onnx", kind="steps")
+    for path in ("/dev/null", tmp_path):
+        with pytest.raises(BadValue, match="path: expected the path of a file to write"):
+            export.onnx(UnICORNN(3, 5), path)
     assert not list(tmp_path.iterdir())
 
 

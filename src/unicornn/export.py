@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
 from unicornn._state import UNIT, State
+from unicornn._unfinished import unfinished
 from unicornn.errors import BadType, BadValue, ExportFailed
 from unicornn.models import Network, TextClassifier
 
@@ -231,7 +232,7 @@ def onnx(model: nn.Module, path: str | Path, kind: str = "sequence") -> Path:
         )
     assert program is not None
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.onnx")
+    temporary = unfinished(path)
     try:
         program.save(str(temporary), external_data=False)
         _compare(temporary, model, _inputs(model, rnn, text, kind, N=STEPS, b=2), names)

@@ -3,12 +3,15 @@
 import hashlib
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from unicornn._unfinished import mark
 from unicornn.errors import BadCheckpoint, BadType, BadValue, Diverged
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, _saved, load
 from unicornn.estimators import _network as networks
@@ -196,3 +199,15 @@ def test_a_save_that_fails_leaves_the_model_that_was_there(fitted, fault, tmp_pa
     with pytest.raises((OSError, ValueError)):
         other.save_pretrained(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_what_a_killed_save_left_is_swept_up(fitted, tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    left = tmp_path / f".model.safetensors.{mark().rpartition('-')[0]}-{process.pid}"
+    others = tmp_path / ".model.safetensors.elsewhere-1"
+    for path in (left, others):
+        path.touch()
+    fitted.save_pretrained(tmp_path)
+    assert not left.exists()
+    assert others.exists()

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from unicornn.lab._whole_files import abandoned, mark, write_json, written_whole
+from unicornn._unfinished import abandoned, mark
+from unicornn.lab._whole_files import write_json, written_whole
 
 DEAD = 4_194_305  # larger than any process number of Linux
 KILLED = """

@@ -22,6 +22,7 @@ from safetensors.torch import save as save_tensors
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
+from unicornn._unfinished import unfinished
 from unicornn.errors import BadCheckpoint, BadType, MissingData
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
@@ -73,7 +74,7 @@ class Saved(ModelHubMixin):
         config["checksum"] = _checksum(config)
         files[CARD] = card(self, config).encode()
         files[CONFIG] = (json.dumps(config, indent=1) + "\n").encode()  # the last: a folder without it is not complete
-        parts = {name: save_directory / f".{name}.{os.getpid()}.part" for name in files}
+        parts = {name: unfinished(save_directory / name) for name in files}
         try:  # all of them before the first takes its name: a full disk leaves the model that was there
             for name, part in parts.items():
                 with part.open("wb") as file:

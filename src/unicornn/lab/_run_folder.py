@@ -14,8 +14,7 @@ tensorboard/         the same curves for TensorBoard
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,9 +26,11 @@ import pandas as pd
 import safetensors.torch
 from torch import Tensor
 
-from unicornn.errors import NotARun
+from unicornn.errors import CorruptData, NotARun
 from unicornn.lab._metric import Metric
 from unicornn.lab._whole_files import parse_json
+from unicornn.lab.data._archives import ordinary
+from unicornn.lab.data._formats import read_npz
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -51,6 +52,9 @@ CONFIG_MAY: dict[str, Kinds] = {
 }  # fmt: skip
 RESULT: dict[str, Kinds] = {"valid": NUMBER, "seconds": NUMBER, "epochs": (int,)}
 RESULT_MAY: dict[str, Kinds] = {"test": NUMBER, "best_epoch": (int,), "stopped": TEXT, "weights_sha256": TEXT}
+
+
+LARGEST = 1e100  # of what is plotted: differences of larger numbers overflow
 
 
 def typed(path: Path, values: dict[str, Any], must: dict[str, Kinds], may: dict[str, Kinds]) -> dict[str, Any]:
@@ -116,9 +120,11 @@ class Run:
             table = pd.read_csv(path)
         except (ValueError, OSError) as error:
             raise NotARun(f"run: cannot read {path}: {error}") from None
-        for column in ("epoch", "seconds", "valid"):
+        for column in dict.fromkeys(("epoch", "seconds", "valid", *table)):
             if column not in table or (len(table) and not pd.api.types.is_numeric_dtype(table[column])):
                 raise NotARun(f"run: expected a column of numbers {column!r} in {path}, found none")
+            if table[column].replace((-math.inf, math.inf), 0).abs().max() > LARGEST:
+                raise NotARun(f"run: expected numbers up to {LARGEST:g} in the column {column!r} of {path}, got others")
         return table
 
     @cached_property
@@ -128,11 +134,11 @@ class Run:
         if not path.is_file():
             return None
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                target, prediction = arrays["target"], arrays["prediction"]
-        except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-            raise NotARun(f"run: cannot read {path}: {type(error).__name__}: {error}") from None
-        if target.shape != prediction.shape or not all(a.dtype.kind in "iuf" for a in (target, prediction)):
+            target, prediction = read_npz(path, "target", "prediction").values()
+        except CorruptData as error:
+            raise NotARun(f"run: cannot read {error}") from None
+        numbers = all(a.dtype.kind in "iuf" and a.ndim in (1, 2) for a in (target, prediction))
+        if target.shape != prediction.shape or not numbers:
             raise NotARun(f"run: expected as many predictions as targets in {path}, all of them numbers")
         return {"target": target, "prediction": prediction}
 
@@ -140,8 +146,8 @@ class Run:
         """The best ones."""
         path = self.path / "best.safetensors"
         try:
-            return safetensors.torch.load_file(path)
-        except (OSError, safetensors.SafetensorError) as error:
+            return safetensors.torch.load_file(ordinary(path))
+        except (OSError, CorruptData, safetensors.SafetensorError) as error:
             raise NotARun(f"run: cannot read the weights in {path}: {error}") from None
 
     def check(self) -> Run:

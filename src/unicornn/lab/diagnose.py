@@ -16,6 +16,7 @@ from unicornn.lab._run_folder import Run
 from unicornn.lab._whole_files import write_json, written_whole
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Batch, Task
+from unicornn.lab.tasks._checked import load_checked
 from unicornn.lab.training._evaluate import config_of, load_network, task_of
 from unicornn.models import Network, TextClassifier, patched
 
@@ -56,7 +57,7 @@ def diagnose(
     run = run if isinstance(run, Run) else Run(run)
     task = task_of(run, task)
     config, network = config_of(run, task), load_network(run, task=task)
-    valid = task.load(source or Source(), config.task_options, config.seed).valid
+    valid = load_checked(task, source or Source(), config.task_options, config.seed, ("valid",)).valid
     batch = valid.batch(torch.arange(min(sequences, len(valid))), -1)
     u, lengths = _inputs(network, batch)
     N = len(u) if lengths is None else int(lengths.min())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from unicornn import _checks as checks
+from unicornn._unfinished import unfinished
 from unicornn.errors import BadCheckpoint, BadType, BadValue, StreamFull
 
 FORMAT, VERSION = "unicornn.streams", 1
@@ -49,7 +50,7 @@ def save(stream: Any, path: Path) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     """The file is there whole, or as it was before; also if the process is killed, or the disk is full."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = unfinished(path)
     try:
         with part.open("wb") as file:
             file.write(content)

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from unicornn.errors import BadValue
+from unicornn.errors import BadValue, InUse
 from unicornn.estimators import load
+from unicornn.lab._lock import locked
 from unicornn.lab.cli import app
 
 
@@ -70,3 +71,9 @@ def test_a_quantity_is_regressed(table, tmp_path):
     assert "against their targets" in (tmp_path / "m/report.html").read_text()
     with pytest.raises(BadValue, match="--target: expected the name"):
         run("fit", table, "--out", tmp_path / "n")
+
+
+def test_one_fit_at_a_time(table, tmp_path):
+    with locked(tmp_path / "model"), pytest.raises(InUse, match="model is in use by process"):
+        run("fit", table, "--target", "kind", "--out", tmp_path / "model")
+    assert not (tmp_path / "model").exists()

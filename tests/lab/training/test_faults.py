@@ -18,15 +18,17 @@ from safetensors.torch import save_file
 
 from tests.lab.training import helpers
 from tests.lab.training.test_train import config, evaluate, load_network, same, train, weights
-from unicornn.errors import BadCheckpoint, BadValue, Diverged, InUse, NotARun, Stopped, UnicornnError
+from unicornn.errors import BadCheckpoint, BadValue, CorruptData, Diverged, InUse, NotARun, Stopped, UnicornnError
 from unicornn.lab import cli, training
+from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab._whole_files import write_json
+from unicornn.lab.data import _archives
 from unicornn.lab.diagnose import diagnose
 from unicornn.lab.report import report
+from unicornn.lab.show import show_run
 from unicornn.lab.tasks import Sequences
 from unicornn.lab.training._checkpoint import read, write
-from unicornn.lab.training._lock import locked
 from unicornn.lab.training._loop import Loop
 from unicornn.models import Network
 
@@ -126,7 +128,7 @@ def test_one_process_at_a_time(tmp_path):
 
 
 def test_the_lock_of_the_dead_is_free(tmp_path):
-    code = "import sys, time, pathlib; from unicornn.lab.training._lock import locked\nwith locked(pathlib.Path(sys.argv[1])): print(1); time.sleep(99)"  # noqa: E501
+    code = "import sys, time, pathlib; from unicornn.lab._lock import locked\nwith locked(pathlib.Path(sys.argv[1])): print(1); time.sleep(99)"  # noqa: E501
     process = subprocess.Popen([sys.executable, "-uc", code, str(tmp_path / "run")], stdout=subprocess.PIPE)
     process.stdout.readline()
     with pytest.raises(InUse, match=f"process {process.pid}"), locked(tmp_path / "run"):
@@ -315,9 +317,79 @@ def test_truncated_files_are_named(tmp_path, finished, name):
 def test_predictions_of_another_kind(finished, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
-    np.savez(folder / "predictions.npz", target=np.zeros(3), prediction=np.array(["a", "b", "c"]))
-    with pytest.raises(NotARun, match=r"predictions\.npz"):
+    for target, prediction in ((np.zeros(3), np.array(["a", "b", "c"])), (np.zeros(()), np.zeros(()))):
+        np.savez(folder / "predictions.npz", target=target, prediction=prediction)
+        with pytest.raises(NotARun, match=r"predictions\.npz"):
+            Run(folder).check()
+
+
+def test_predictions_that_unpack_to_too_much(finished, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    np.savez_compressed(folder / "predictions.npz", target=np.zeros(10000), prediction=np.zeros(10000))
+    monkeypatch.setattr(_archives, "MOST_AT_ONCE", 10000)
+    with pytest.raises(NotARun, match=r"predictions\.npz: expected .* at most 10,000 bytes"):
         Run(folder).check()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1,1,0.5,text\n", "a column of numbers 'lr'"),
+        ("1,1,1e308,1\n2,2,-1e308,1\n", "up to 1e\\+100 in the column 'valid'"),
+    ],
+)
+def test_metrics_of_another_kind(finished, tmp_path, rows, message):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / "metrics.csv").write_text(f"epoch,seconds,valid,lr\n{rows}")
+    with pytest.raises(NotARun, match=message):
+        report([folder], tmp_path / "report.html")
+
+
+def test_names_that_are_no_unicode(finished, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    write_json(folder / "config.json", Run(folder).config | {"title": "half \ud800", "command": "half \ud801"})
+    assert r"half \ud800" in report([folder], tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "last.ckpt", "metrics.csv", "environment.json"])
+def test_pipes_are_not_waited_for(finished, tmp_path, name):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+
+    def waited(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(60)
+    try:
+        with pytest.raises(CorruptData, match=name):
+            train(config(epochs=2), folder, resume=True)
+        if name == "best.safetensors":
+            with pytest.raises(NotARun, match=name):
+                load_network(folder)
+        if name == "last.ckpt":
+            with pytest.raises(BadCheckpoint, match=name):
+                read(folder / name)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "use", [diagnose, lambda run, task: show_run(run, run / "page.html", split="valid", task=task)]
+)
+def test_what_looks_at_a_run_names_an_empty_split(finished, use):
+    def load(source, options, seed):
+        splits = helpers.load(source, options, seed)
+        return splits._replace(valid=Sequences(splits.valid.u[:0], splits.valid.target[:0]))
+
+    with pytest.raises(BadValue, match="valid: expected at least one sequence, got none"):
+        use(finished, task=dataclasses.replace(helpers.TASK, load=load))
 
 
 @pytest.mark.parametrize("text", ["name", "name:which", "relative"])

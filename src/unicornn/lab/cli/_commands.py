@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import re
+import sys
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +36,9 @@ RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `unicornn trai
 
 def main() -> None:
     """Runs a command; what can be expected to go wrong ends with one message and a status other than zero."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal's encoding lacks is shown escaped
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except UnicornnError as error:

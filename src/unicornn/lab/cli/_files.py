@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from unicornn.lab._lock import locked
 from unicornn.lab._whole_files import written_whole
 
 console = Console()
@@ -46,8 +47,9 @@ def fit_series(
     data = _understood(file, target, id_, time)
     if dry_run:
         return
-    estimator = fit_file(data, out, model=model, random_state=seed, budget=budget, verbose=console.is_terminal)
-    write_report(estimator, data, file.name, out / "report.html")
+    with locked(out):
+        estimator = fit_file(data, out, model=model, random_state=seed, budget=budget, verbose=console.is_terminal)
+        write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
     console.print(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}", highlight=False, soft_wrap=True)
 

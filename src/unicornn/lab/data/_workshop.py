@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from unicornn.lab._whole_files import abandoned, mark
+from unicornn._unfinished import abandoned, mark
 
 _SIGN = ".unicornn-"
 

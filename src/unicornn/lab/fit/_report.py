@@ -42,8 +42,8 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
     page = Template(files("unicornn.lab.report").joinpath("template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title), subtitle=f"{len(data.series):,} series", body="\n".join(body), version=unicornn.__version__
     )
-    with written_whole(out) as file:
-        file.write(page.encode("utf-8"))
+    with written_whole(out, "w") as file:
+        file.write(page)
     return out
 
 

@@ -47,8 +47,8 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
         raise BadValue(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
     found, studies = find_runs(runs), find_studies(runs)
     text = make_page(group_runs(found), None if curves is None else Path(curves), studies)
-    with written_whole(out) as file:
-        file.write(text.encode("utf-8"))
+    with written_whole(out, "w") as file:
+        file.write(text)
     return out
 
 

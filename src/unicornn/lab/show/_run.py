@@ -12,6 +12,7 @@ from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.show._page import Sample, show
 from unicornn.lab.tasks import Task
+from unicornn.lab.tasks._checked import load_checked
 from unicornn.lab.training._evaluate import config_of, load_network, task_of
 
 
@@ -54,7 +55,7 @@ def show_run(
     if task.kind == "forecast" or task.text:
         raise BadValue(f"run: expected a task of signals with one answer for each, got {task.name}")
     config, network = config_of(run, task), load_network(run, task=task)
-    data = getattr(task.load(source or Source(), config.task_options, config.seed), split)
+    data = getattr(load_checked(task, source or Source(), config.task_options, config.seed, (split,)), split)
     batch = data.batch(torch.arange(min(len(data), 20 * samples)), -1)
     each = batch.u.shape[1] // len(batch.target)  # of several sequences to a target, the first
     ends = torch.full((batch.u.shape[1],), batch.u.shape[0]) if batch.lengths is None else batch.lengths

@@ -11,9 +11,10 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from unicornn.errors import BadCheckpoint
+from unicornn.errors import BadCheckpoint, CorruptData
 from unicornn.lab._run_folder import NUMBER, Kinds, typed
 from unicornn.lab._whole_files import parse_json, written_whole
+from unicornn.lab.data._archives import ordinary
 
 ABOUT: dict[str, Kinds] = {"config": (dict,), "step": (int,), "seconds": NUMBER, "history": (list,), "sums": (list,)}
 
@@ -36,9 +37,9 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
 def read(path: Path) -> Checkpoint:
     """A checkpoint of ours, on the CPU."""
     try:
-        digest, _, content = path.read_bytes().partition(b"\n")
-    except OSError as error:
-        raise BadCheckpoint(f"checkpoint: cannot read {path}: {error.strerror}") from None
+        digest, _, content = ordinary(path).read_bytes().partition(b"\n")
+    except (OSError, CorruptData) as error:
+        raise BadCheckpoint(f"checkpoint: cannot read {path}: {error}") from None
     if hashlib.sha256(content).hexdigest().encode() != digest:
         raise BadCheckpoint(
             f"checkpoint: {path} is damaged, or was not written by `unicornn train`: its digest does not match. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
 from pathlib import Path
 
 import safetensors.torch
@@ -55,6 +56,7 @@ class Record:
 
     def _curves(self, row: Row) -> None:
         if self.board is None:
+            threading.excepthook = _without_disk_errors
             self.board = SummaryWriter(self.folder / "tensorboard", purge_step=int(row["epoch"]))
         for name, value in row.items():
             if name != "epoch":
@@ -63,4 +65,13 @@ class Record:
 
     def close(self) -> None:
         if self.board is not None:
-            self.board.close()
+            try:
+                self.board.close()
+            finally:
+                threading.excepthook = threading.__excepthook__
+
+
+def _without_disk_errors(error: threading.ExceptHookArgs) -> None:
+    """The error of TensorBoard's thread is raised again by the thread that flushes; Python would print it too."""
+    if not issubclass(error.exc_type, OSError):
+        threading.__excepthook__(error)

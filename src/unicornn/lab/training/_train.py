@@ -13,15 +13,16 @@ from rich.console import Console
 from unicornn import models
 from unicornn.errors import BadCheckpoint, BadValue, RunExists, Stopped
 from unicornn.lab._environment import command, environment
+from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab._whole_files import write_json, written_whole
+from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training import _checkpoint, _processes
 from unicornn.lab.training._config import Config, differences
 from unicornn.lab.training._evaluate import build, config_of, judge, task_of
-from unicornn.lab.training._lock import locked
 from unicornn.lab.training._loop import Loop, Row
 from unicornn.lab.training._progress import TrainingProgress
 from unicornn.lab.training._record import Record
@@ -74,6 +75,8 @@ def train(
     with Termination() as termination, no_denormals(), seeded(config.seed), alone:
         with _processes.joined() as device:
             checkpoint = None
+            for path in folder.iterdir():
+                ordinary(path)  # a pipe would be waited for when it is written
             if resume:
                 old = Run(folder)
                 config = with_time_step_of(config, config_of(old, task))
