@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import unicornn
+from unicornn import _unfinished as unfinished
 from unicornn._ops import memory
 from unicornn.errors import InUse
-from unicornn.lab import _whole_files as whole_files
+from unicornn.lab._lock import locked
 from unicornn.lab.bench import _measure as measure
-from unicornn.lab.training._lock import locked
 
 HIDE = """
 import sys
@@ -66,8 +66,8 @@ def test_a_folder_is_locked_without_flock(tmp_path, monkeypatch):
 def test_nobody_is_killed_by_asking_whether_he_lives(monkeypatch):
     monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("on Windows this ends the process"))
-    machine = whole_files.socket.gethostname()
-    assert not whole_files.abandoned(f"{machine}-{os.getpid()}")
+    machine = unfinished.socket.gethostname()
+    assert not unfinished.abandoned(f"{machine}-{os.getpid()}")
 
 
 def test_large_blocks_need_no_madvise(monkeypatch):
