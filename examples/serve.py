@@ -1,5 +1,10 @@
-"""A server of live sequences: a line of JSON for each sample, a line back; what arrives together is pushed together.
-``python examples/serve.py 8125`` serves until it is stopped. Without a port it serves itself two patients, and ends."""
+"""
+A stream behind a socket
+========================
+
+A server of live sequences: a line of JSON for each sample, a line back; what arrives together is pushed together.
+``python examples/serve.py 8125`` serves until it is stopped. Without a port it serves itself two patients, and ends.
+"""
 
 import asyncio
 import json

@@ -69,11 +69,19 @@ def test_docstrings_are_text(line, escaped):
     assert docstrings.escape(line) == escaped
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "tutorials").glob("*.py")), ids=lambda path: path.stem)
-def test_a_tutorial_has_a_title_and_is_on_the_first_page(path):
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", TUTORIALS + EXAMPLES, ids=lambda path: path.stem)
+def test_a_script_of_the_gallery_has_a_title(path):
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert set(lines[2]) == {"="}
-    assert len(lines[2]) == len(lines[1])
+    assert lines[0] == '"""'
+    assert lines[2] == "=" * len(lines[1])
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_is_on_the_first_page(path):
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert index.count(f"generated/tutorials/{path.stem}") == 2  # the door, and the contents
 
