@@ -20,5 +20,5 @@ def test_runs(path, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-    _, _, code = path.read_text(encoding="utf-8").split("\"\"\"", 2)
+    _, _, code = path.read_text(encoding="utf-8").split('"""', 2)
     assert len(code.splitlines()) <= 60, "an example is one screen"
