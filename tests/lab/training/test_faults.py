@@ -9,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from tests.lab.training import helpers
 from tests.lab.training.test_train import config, evaluate, load_network, same, train, weights
@@ -390,6 +392,18 @@ def test_what_looks_at_a_run_names_an_empty_split(finished, use):
 
     with pytest.raises(BadValue, match="valid: expected at least one sequence, got none"):
         use(finished, task=dataclasses.replace(helpers.TASK, load=load))
+
+
+def test_a_full_disk_in_tensorboards_thread_is_not_printed_too(tmp_path, capfd, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RecordWriter, "write", full)
+    hook = threading.excepthook
+    with pytest.raises(OSError, match="No space left"):
+        train(config(epochs=1), tmp_path / "run")
+    assert "Traceback" not in capfd.readouterr().err
+    assert threading.excepthook is hook
 
 
 @pytest.mark.parametrize("text", ["name", "name:which", "relative"])

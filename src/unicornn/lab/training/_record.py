@@ -27,6 +27,7 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.folder, self.first = folder, rank() == 0
         self.board: SummaryWriter | None = None
+        self.hook = threading.excepthook
 
     def epoch(self, loop: Loop) -> None:
         """An epoch has ended."""
@@ -56,7 +57,7 @@ class Record:
 
     def _curves(self, row: Row) -> None:
         if self.board is None:
-            threading.excepthook = _without_disk_errors
+            self.hook, threading.excepthook = threading.excepthook, _without_disk_errors
             self.board = SummaryWriter(self.folder / "tensorboard", purge_step=int(row["epoch"]))
         for name, value in row.items():
             if name != "epoch":
@@ -64,11 +65,11 @@ class Record:
         self.board.flush()
 
     def close(self) -> None:
-        if self.board is not None:
-            try:
+        try:
+            if self.board is not None:
                 self.board.close()
-            finally:
-                threading.excepthook = threading.__excepthook__
+        finally:
+            threading.excepthook = self.hook
 
 
 def _without_disk_errors(error: threading.ExceptHookArgs) -> None:
