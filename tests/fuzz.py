@@ -180,7 +180,7 @@ def estimators() -> list[Target]:
 
 
 def frozen() -> str:
-    return str(Path(__file__).parent / "estimators/frozen")
+    return str(Path(__file__).parent / "estimators/frozen/2")
 
 
 def exported(model: Any, kind: Any) -> None:

@@ -78,7 +78,7 @@ def test_the_version_is_the_packages():
 SCHEMAS = {"torch_ops.py"}
 """Files with the functions behind an op's schema."""
 
-DECORATORS = ("kernel", "jit", "intrinsic")
+DECORATORS = ("kernel", "jit", "inline", "intrinsic")
 """Of kernels, which may take more."""
 
 

@@ -115,6 +115,7 @@ def test_the_masks_gradient_is_right_or_refused():
     assert tangent.any()
 
 
+@pytest.mark.slow
 def test_compiled_code_has_the_kernels_and_forward_mode():
     layer, u = UnICORNN(2, 3, 2), torch.randn(5, 2, 2)
 

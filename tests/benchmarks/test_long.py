@@ -8,6 +8,7 @@ from docs.build import long
 from tests.benchmarks.run import run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "model"), [("recall", "unicornn"), ("adding", "mingru")])
 def test_it_runs(task, model, tmp_path, monkeypatch):
     small = ["--stages", 40, 60, "--least", 3, "--test", 10, "--minutes", 0.02, "--m", 4]

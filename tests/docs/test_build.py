@@ -61,6 +61,7 @@ def test_formulas_count_the_parameters(name, m):
     assert eval(formula, {"d": d, "m": m}) == baselines.parameters(name, d, m)
 
 
+@pytest.mark.slow
 def test_what_the_bench_leaves_fills_the_pages(tmp_path, monkeypatch):
     """A bench of toy sizes has all that the writers ask for."""
     monkeypatch.setattr(jobs, "fresh", measure.measure)

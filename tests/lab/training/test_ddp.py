@@ -26,6 +26,7 @@ def environment():
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_the_whole_batch(tmp_path, environment):
     """25 sequences in a batch, 12 and 13 in the shares; the third batch has one, and none for the second process."""
     script = ["-m", "tests.lab.training.ddp_gradients"]

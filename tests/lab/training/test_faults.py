@@ -228,6 +228,7 @@ def test_sigterm_to_the_command(tmp_path):
     assert not (tmp_path / "run/lock").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_message(tmp_path):
     """The weights can be written, but not the checkpoint, which is four times as large."""
 
