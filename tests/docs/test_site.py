@@ -76,7 +76,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.parametrize("path", TUTORIALS + EXAMPLES, ids=lambda path: path.stem)
 def test_a_script_of_the_gallery_has_a_title(path):
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == '"""'
+    assert lines[0].removeprefix("r") == '"""'
     assert lines[2] == "=" * len(lines[1])
 
 
