@@ -8,19 +8,18 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
 from unicornn._readouts import readouts
 from unicornn.errors import BadType, BadValue, Diverged
+from unicornn.estimators import _arguments as arguments
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank, features_in
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series, as_series, channel_names, naming, plain
+from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series, as_series, channel_names, plain
 
 MODELS = ("bank", "network", "both")
 
@@ -127,18 +126,18 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_settings()
         series = self._read(X)
-        weights = _weights(sample_weight, len(series))
+        weights = arguments.weights(sample_weight, len(series))
         if y is None:
             raise BadValue(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
-        _same_count("y", y, len(series))
-        groups = None if groups is None else _groups(groups, len(series))
+        arguments.same_count("y", y, len(series))
+        groups = None if groups is None else arguments.groups(groups, len(series))
         target = self._learn_targets(y, weights)
         kept = np.flatnonzero(weights)
         series, target, groups = [series[i] for i in kept], target[kept], None if groups is None else groups[kept]
         weights = self._series_weights(target, weights[kept])
         valid = None if validation_data is None else self._validation(validation_data, series[0].shape[1])
         self._learn_channels(X, series)
-        self._seed = seed = _seed(self.random_state)
+        self._seed = seed = arguments.seed(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
         begin = time.monotonic()
         self._describe(series, target)
@@ -154,11 +153,11 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """One pass over X with the network, made at the first call unless it was fitted; it alone predicts then."""
         self._check_settings()
         series = self._read(X)
-        weights = _weights(sample_weight, len(series))
-        _same_count("y", target, len(series))
+        weights = arguments.weights(sample_weight, len(series))
+        arguments.same_count("y", target, len(series))
         if getattr(self, "models_", None) != ("network",):
             self._learn_channels(X, series)
-            self._seed = _seed(self.random_state)
+            self._seed = arguments.seed(self.random_state)
             self._scaling = Scaling.of(series)
             prepared = [self._scaling(x) for x in series]
             auto = isinstance(self.dt, str)
@@ -200,7 +199,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if valid is not None:
             held = self._examples([self._scaling(x) for x in valid[0]], valid[1], np.ones(len(valid[0])))
         else:
-            train, test = inner_split(target, groups, self.validation_fraction, seed)
+            train, test = arguments.inner_split(target, groups, self.validation_fraction, seed)
             examples, held = examples.rows(train), examples.rows(test) if len(test) else None
 
         def make(dt: float) -> Any:
@@ -297,7 +296,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise BadValue(f"validation_data: expected a pair (X, y), got {type(data).__name__}")
         try:
             series = self._read(data[0])
-            _same_count("y", data[1], len(series))
+            arguments.same_count("y", data[1], len(series))
             target = self._encode(data[1])
         except (BadValue, BadType) as error:
             raise BadValue(f"validation_data: {error}") from error
@@ -361,54 +360,3 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def inner_split(target: np.ndarray, groups: Any, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to validate on: by groups where given, else with the same share of every class where
-    there are enough of each; no rows to validate on where there are too few."""
-    n = len(target)
-    everything = np.arange(n), np.array([], dtype=np.int64)
-    held = round(fraction * n)
-    if held < 1 or n < 4:
-        return everything
-    splitter: Any
-    if groups is not None:
-        if len(np.unique(groups)) < 2:
-            return everything
-        splitter = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
-        return next(splitter.split(target, groups=groups))
-    counts = np.unique(target, return_counts=True)[1] if target.ndim == 1 else np.array([0])
-    if counts.min() >= 2 and held >= len(counts) and n - held >= len(counts):
-        splitter = StratifiedShuffleSplit(1, test_size=held, random_state=seed)
-        return next(splitter.split(target, target))
-    splitter = ShuffleSplit(1, test_size=held, random_state=seed)
-    return next(splitter.split(target))
-
-
-def _seed(random_state: Any) -> int:
-    with naming("random_state"):
-        return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _weights(sample_weight: Any, n: int) -> np.ndarray:
-    """Of the series, from 0 to 1."""
-    with naming("sample_weight"):
-        weights = np.asarray(_check_sample_weight(sample_weight, np.zeros((n, 1)), dtype=np.float64))
-    if not ((weights >= 0) & (weights < np.inf)).all() or not weights.any():
-        raise BadValue("sample_weight: expected finite numbers >= 0, not all of them 0")
-    return weights / weights.max()
-
-
-def _same_count(name: str, y: Any, n: int) -> None:
-    count = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", None) != 0 else None
-    if count is not None and count != n:
-        raise BadValue(f"{name}: expected one target for each of the {n} series, got {count}")
-
-
-def _groups(groups: Any, n: int) -> np.ndarray:
-    with naming("groups"):
-        groups = np.asarray(groups)
-        np.unique(groups)  # which are to be told apart
-    if groups.shape != (n,):
-        raise BadValue(f"groups: expected one for each of the {n} series, got shape {groups.shape}")
-    return groups

@@ -44,3 +44,8 @@ TASK = Task(
     options={"n": (50,), "N": (20,), "mode": ("plain", "fancy")},
     variants={"wide": {"hidden_size": 16, "lr": 1e-3}, "others": {"nobody_knows": 1}},
 )
+
+
+def files(folder):
+    """All files of a folder, and what is in them."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
