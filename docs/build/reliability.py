@@ -49,7 +49,9 @@ def collected() -> list[dict[str, Any]]:
 
     collector = Collector()
     os.chdir(ROOT)
-    pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider", "tests"], plugins=[collector])
+    status = pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider", "tests"], plugins=[collector])
+    if status != pytest.ExitCode.OK:
+        raise SystemExit("tests: expected all of them to be found, but some cannot be imported")
     from hypothesis import settings  # pytest wants to import it first
 
     default = settings().max_examples  # of the profile that tests/conftest.py loads

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
 from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
-from unicornn.estimators._base import inner_split
+from unicornn.estimators._arguments import inner_split
 from unicornn.estimators._network import time_step_candidates
 
 SMALL = {"hidden_size": 8, "num_layers": 1, "random_state": 0}
