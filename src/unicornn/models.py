@@ -73,6 +73,8 @@ class Network(nn.Module):
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
         checks.whole("bptt", bptt, 0)
+        if not isinstance(u, Tensor) or u.dim() != 3:
+            raise BadValue(f"u: expected a tensor of shape (N, b, d), got {checks.shown(u)}")
         if self.patch > 1:
             u, lengths = patched(u, lengths, self.patch)
         truncated = 0 < bptt < u.shape[0]

@@ -8,6 +8,7 @@ which the gradients of the parameters are added up.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cache, partial, reduce
 from typing import Any
@@ -109,7 +110,8 @@ class _Group:
     """Some sequences of a batch, with the memory for a pass over them."""
 
     def __init__(self, whole: Stack, part: slice) -> None:
-        self.whole, self.part = whole, part
+        self.whole: Stack = weakref.proxy(whole)  # a cycle would keep the memory until the garbage collector finds it
+        self.part = part
         k, (N, _, d), (self.L, self.m) = whole.coefficients, whole.u.shape, whole.coefficients.w.shape
         self.b = part.stop - part.start
         order, lengths = np.arange(part.start, part.stop), np.full(self.b, N)
