@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
 from unicornn.errors import BadValue
-from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor
 from unicornn.estimators._arguments import inner_split
 from unicornn.estimators._network import time_step_candidates
 
@@ -122,9 +122,8 @@ def test_time_steps_from_the_data():
     assert min(time_step_candidates(slow, 1.0)) < 0.02 < max(time_step_candidates(fast, 1.0))
     assert all(0 < dt < 1.2 for x in (slow, fast, [np.zeros((1, 1))]) for dt in time_step_candidates(x, 1.0))
     X, y, _ = tones(20)
-    estimator = UnICORNNClassifier("network", max_epochs=15, **SMALL).fit(X, y)
-    scaled = [estimator._scaling(x) for x in X]
-    assert estimator.dt_ in time_step_candidates(scaled, 1.0) or estimator.dt_ > 0
+    estimator = UnICORNNClassifier("network", max_epochs=15, **SMALL).fit(X, y, validation_data=(X, y))
+    assert estimator.dt_ in time_step_candidates([estimator._scaling(x) for x in X], 1.0)
 
 
 def test_groups_are_never_on_both_sides():
@@ -181,11 +180,22 @@ def test_odd_data():
     assert np.allclose(UnICORNNRegressor(**SMALL).fit(X[:1], [3.0]).predict(X), 3)  # one series
     short = np.arange(12.0)[:, None]  # N = 1
     assert UnICORNNRegressor(**SMALL).fit(short, short[:, 0]).score(short, short[:, 0]) > 0.9
-    for bad in (np.where(f > 0.25, np.nan, f), np.where(f > 0.25, np.inf, f)):
-        with pytest.raises(ValueError, match="Input y contains"):
-            UnICORNNRegressor(**SMALL).fit(X, bad)
+    with pytest.raises(BadValue, match="Input y contains infinity"):
+        UnICORNNRegressor(**SMALL).fit(X, np.where(f > 0.25, np.inf, f))
     with pytest.raises(BadValue, match="y: expected one target for each of the 12 series, got 3"):
         UnICORNNClassifier(**SMALL).fit(X, y[:3])
+
+
+@pytest.mark.parametrize("gone", [np.nan, None, pd.NA])
+def test_a_missing_target_is_named(gone):
+    X, y, f = tones(6)
+    for kind, targets in ((UnICORNNClassifier, y), (UnICORNNClassifier, f), (UnICORNNRegressor, f)):
+        some = targets.astype(object)
+        some[2] = gone
+        with pytest.raises(BadValue, match=r"y: expected a target for every series, got none \(NaN\) for series 2"):
+            kind(**SMALL).fit(X, some)
+    with pytest.raises(BadValue, match="for series 5"):
+        UnICORNNRegressor(**SMALL).fit(X, np.where(np.arange(6) < 5, f, np.nan)[:, None])
 
 
 @pytest.mark.parametrize("model", ["bank", "network"])
@@ -210,6 +220,29 @@ def test_frames_and_layouts_are_the_same_data():
     assert np.array_equal(last, estimator.decision_function(first))
 
 
+def test_what_belongs_to_series_of_a_frame_is_in_their_order():
+    X, y, _ = tones(6, d=2)
+    names = list("fedcba")
+    frame = pd.concat({name: pd.DataFrame(x, columns=["a", "b"]) for name, x in zip(names, X, strict=True)})
+    known = pd.Series(y, index=names)
+    estimator = UnICORNNClassifier(**SMALL).fit(frame, known)
+    assert estimator.score(frame, y) == UnICORNNClassifier(**SMALL).fit(frame, pd.Series(y)).score(frame, y) == 1
+    for name, given in {"y": known.sort_index(), "groups": pd.Series(range(6), index=sorted(names))}.items():
+        with pytest.raises(BadValue, match=rf"{name}: expected the order of the series in X, got 'a' for series 'f'"):
+            UnICORNNClassifier(**SMALL).fit(frame, **({"y": known} | {name: given}))
+    for fitted in (estimator, OscillatorBank(random_state=0).fit(frame)):
+        with pytest.raises(BadValue, match=r"expected columns \['a', 'b'\] as in fit, got \['b', 'a'\]"):
+            fitted.transform(frame[["b", "a"]])
+
+
+def test_swapped_axes_are_told_once():
+    X = np.random.default_rng(0).normal(size=(6, 1, 20))  # one channel first, as aeon has it
+    with pytest.warns(UserWarning, match="look as if the axes were swapped") as told:
+        UnICORNNClassifier(**SMALL).fit(X, [0, 1] * 3)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
 def test_scikit_learns_tools():
     X, y, _ = tones(24)
     X = np.stack([x[:50, 0] for x in X])
@@ -228,6 +261,10 @@ def test_scikit_learns_tools():
         ({"dt": "small"}, "dt: expected one of 'auto'"),
         ({"validation_fraction": 1.5}, "validation_fraction: expected a number from 0 up to 1"),
         ({"budget": 0}, "budget: expected a finite number > 0"),
+        (
+            {"class_weight": "equal"},
+            "class_weight: expected None, 'balanced' or a weight for each class, got str 'equal'",
+        ),
         ({"max_epochs": 0}, "max_epochs: expected a whole number >= 1"),
     ],
 )

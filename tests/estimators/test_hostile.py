@@ -82,7 +82,11 @@ def test_what_a_mask_hides_is_missing():
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        ("fit", {"y": np.r_[np.zeros(15), np.nan]}, "y: Input y contains NaN"),
+        (
+            "fit",
+            {"y": np.r_[np.zeros(15), np.nan]},
+            r"y: expected a target for every series, got none \(NaN\) for series 15",
+        ),
         ("fit", {"y": np.array(["a", None] * 8, dtype=object)}, "y: "),
         ("fit", {"X": X.astype("M8[s]")}, "X: expected an array of numbers"),
         ("fit", {"sample_weight": np.full(16, np.nan)}, "sample_weight: "),

@@ -75,6 +75,7 @@ def test_bad_frames_name_the_series():
         ([np.zeros((3, 2)), np.zeros((0, 2))], r"X\[1\]: expected an array of shape"),
         (np.zeros((2, 3, 4, 5)), r"\(n, N\) or \(n, N, d\)"),
         (np.zeros((2, 0, 4)), "at least one"),
+        ([], "expected at least one series, got none"),
         (np.zeros(5), "Reshape your data"),
     ],
 )

@@ -9,7 +9,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 from unicornn.estimators._series import naming
 
 
@@ -57,11 +57,33 @@ def same_count(name: str, y: Any, n: int) -> None:
         raise BadValue(f"{name}: expected one target for each of the {n} series, got {count}")
 
 
+def every_target(y: Any) -> None:
+    """Refuses targets some of which are missing, and names the first."""
+    found = np.asarray(y)
+    if found.dtype.kind == "f":
+        gone = np.isnan(found)
+    elif found.dtype.kind == "O":
+        gone = np.array([_missing(value) for value in found.ravel()], dtype=bool).reshape(found.shape)
+    else:
+        return
+    if gone.any():
+        i = int(np.argwhere(gone)[0, 0])
+        raise BadValue(f"y: expected a target for every series, got none (NaN) for series {i}")
+
+
+def _missing(value: Any) -> bool:
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
+
+
 def groups(values: Any, n: int) -> np.ndarray:
     """One for each series."""
-    with naming("groups"):
-        found = np.asarray(values)
+    found = np.asarray(values)
+    try:
         np.unique(found)  # which are to be told apart
+    except TypeError as error:
+        raise BadType(f"groups: expected names or numbers that can be sorted, got others: {error}") from error
     if found.shape != (n,):
         raise BadValue(f"groups: expected one for each of the {n} series, got shape {found.shape}")
     return found

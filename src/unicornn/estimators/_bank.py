@@ -16,7 +16,7 @@ from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
 from unicornn.estimators._oscillators import Oscillators, parts
 from unicornn.estimators._pooling import names, pooled
-from unicornn.estimators._series import Scaling, Series, as_series, naming, plain
+from unicornn.estimators._series import Scaling, Series, as_series, channel_names, naming, plain, same_channels
 
 SAMPLE = 4096  # windows, from which the levels of an octave are taken
 
@@ -46,6 +46,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         windows_: the windows' lengths.
         n_channels_: d, of the series.
+        channel_names_: the columns, if X was a DataFrame with an index (series, time), else None.
         n_features_in_: N of a training array (n, N), or d. Series of other lengths are transformed all the same.
 
     Example:
@@ -83,6 +84,12 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draws the oscillators, and takes scales and levels from X; see ``as_series`` for its forms. y is not used."""
+        series = as_series(X, self.layout, self.missing)
+        self.n_features_in_, self.channel_names_ = features_in(X, series), channel_names(X)
+        return self._fit_series(series)
+
+    def _fit_series(self, series: Series) -> Self:
+        """The same for series that ``as_series`` has read."""
         given = plain(self.get_params(deep=False))
         m = checks.whole("n_oscillators", given["n_oscillators"], 1)
         least = checks.whole("smallest_window", given["smallest_window"], 1)
@@ -95,8 +102,6 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")
         with naming("random_state"):
             random = check_random_state(self.random_state)
-        series = as_series(X, self.layout, self.missing)
-        self.n_features_in_ = features_in(X, series)
         self.n_channels_ = series[0].shape[1]
         self._scaling = Scaling.of(series)
         series = [self._scaling(x) for x in series]
@@ -110,8 +115,11 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Features (n, len(windows_) · m · (26 + 4 len(quantiles))) in float32."""
         check_is_fitted(self)
         series = as_series(X, self.layout, self.missing)
-        if series[0].shape[1] != self.n_channels_:
-            raise BadValue(f"X: expected {self.n_channels_} channels as in fit, got {series[0].shape[1]}")
+        same_channels(X, series, self.channel_names_, self.n_channels_)
+        return self._transform_series(series)
+
+    def _transform_series(self, series: Series) -> np.ndarray:
+        """The same for series that ``as_series`` has read."""
         series = [self._scaling(x) for x in series]
         # A layer's work is many small steps, which torch's threads would not share: each thread takes whole layers.
         threads = torch.get_num_threads()

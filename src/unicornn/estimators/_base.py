@@ -19,7 +19,17 @@ from unicornn.estimators._bank import OscillatorBank, features_in
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series, as_series, channel_names, plain
+from unicornn.estimators._series import (
+    LAYOUTS,
+    MISSING,
+    Scaling,
+    Series,
+    as_series,
+    channel_names,
+    in_order,
+    plain,
+    same_channels,
+)
 
 MODELS = ("bank", "network", "both")
 
@@ -130,6 +140,8 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise BadValue(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         arguments.same_count("y", y, len(series))
+        for name, values in {"y": y, "sample_weight": sample_weight, "groups": groups}.items():
+            in_order(name, values, X)
         groups = None if groups is None else arguments.groups(groups, len(series))
         target = self._learn_targets(y, weights)
         kept = np.flatnonzero(weights)
@@ -168,7 +180,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._describe(series, target)
         optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
         self._optimiser = optimiser
-        self._check_channels(series)
+        same_channels(X, series, self.channel_names_, self.n_channels_)
         examples = self._examples([self._scaling(x) for x in series], target, weights)
         random = np.random.RandomState((self._seed + self.n_iter_) % 2**31)
         with networks.own_random_numbers(self._seed):
@@ -178,7 +190,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, seed: int) -> None:
         self._bank = OscillatorBank(random_state=seed)
-        F = self._bank.fit_transform(series)
+        F = self._bank._fit_series(series)._transform_series(series)
         self._ridge = Ridge.of(F, self._columns(target), weights, groups, seed)
         self.about_["scores"] |= self._finish_ridge(target, weights)
 
@@ -237,7 +249,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         series = self._seen(X)
         parts = []
         if "bank" in self.models_:
-            parts.append(self._bank.transform(series))
+            parts.append(self._bank._transform_series(series))
         if "network" in self.models_:
             prepared = [self._scaling(x) for x in series]
             parts.append(networks.outputs(self._network, prepared, int(self.batch_size), features=True))
@@ -257,17 +269,14 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The series to predict, as those of fit."""
         check_is_fitted(self)
         series = self._read(X)
-        self._check_channels(series)
-        names = channel_names(X)
-        if names is not None and self.channel_names_ is not None and names != self.channel_names_:
-            raise BadValue(f"X: expected columns {self.channel_names_} as in fit, got {names}")
+        same_channels(X, series, self.channel_names_, self.n_channels_)
         return series
 
     def _answers(self, series: Series) -> dict[str, np.ndarray]:
         """What each of the models says of each series, (n, outputs): finite, for NaN would pass for a class."""
         found: dict[str, np.ndarray] = {}
         if "bank" in self.models_:
-            found["bank"] = self._ridge.predict(self._bank.transform(series))
+            found["bank"] = self._ridge.predict(self._bank._transform_series(series))
         if "network" in self.models_:
             prepared = [self._scaling(x) for x in series]
             found["network"] = networks.outputs(self._network, prepared, int(self.batch_size)).astype(np.float64)
@@ -286,10 +295,6 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any) -> Series:
         return as_series(X, self.layout, self.missing)
-
-    def _check_channels(self, series: Series) -> None:
-        if series[0].shape[1] != self.n_channels_:
-            raise BadValue(f"X: expected {self.n_channels_} channels as in fit, got {series[0].shape[1]}")
 
     def _validation(self, data: Any, d: int) -> tuple[Series, np.ndarray]:
         if not isinstance(data, (tuple, list)) or len(data) != 2:

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
+from unicornn.estimators._arguments import every_target
 from unicornn.estimators._base import Estimator
 from unicornn.estimators._ridge import temperature
 from unicornn.estimators._series import naming
@@ -135,6 +136,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def _labels(self, y: Any) -> np.ndarray:
         with naming("y"):
             y = column_or_1d(y, warn=True)
+            every_target(y)
             if y.dtype.kind == "f":
                 assert_all_finite(y, input_name="y")
             check_classification_targets(y)
@@ -159,15 +161,16 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         labels = self._labels(y)
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
-            raise BadValue(f"y: expected classes among {self.classes_.tolist()}, got {unknown[0]!r}")
+            raise BadValue(f"y: expected classes among {self.classes_.tolist()}, got {unknown.tolist()[0]!r}")
         return np.searchsorted(self.classes_, labels)
 
     def _series_weights(self, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.class_weight is None:
             return weights
-        if not isinstance(self.class_weight, (dict, str)):
+        if not (isinstance(self.class_weight, dict) or self.class_weight == "balanced"):
+            kind = BadValue if isinstance(self.class_weight, str) else BadType
             got = checks.shown(self.class_weight)
-            raise BadType(f"class_weight: expected None, 'balanced' or a weight for each class, got {got}")
+            raise kind(f"class_weight: expected None, 'balanced' or a weight for each class, got {got}")
         with naming("class_weight"):
             of_class = compute_sample_weight(self.class_weight, self.classes_[target])
             if not (np.isfinite(of_class).all() and (of_class >= 0).all() and of_class.any()):

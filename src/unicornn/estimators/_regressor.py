@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
 from unicornn.errors import BadValue
+from unicornn.estimators._arguments import every_target
 from unicornn.estimators._base import Estimator
 from unicornn.estimators._series import naming
 
@@ -21,8 +22,8 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     Attributes:
         models_, dt_, history_, n_iter_, best_epoch_, stopped_by_, n_channels_: as of ``UnICORNNClassifier``.
 
-    Targets (n,) give predictions (n,), and targets (n, k) predictions (n, k). A single series gives its own target as
-    the prediction for all.
+    Targets (n,) give predictions (n,), and targets (n, k) predictions (n, k). Of a single series the
+    bank gives back its target, whatever it is asked for.
 
     Example:
         >>> import numpy as np
@@ -57,6 +58,7 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def _numbers(self, y: Any) -> np.ndarray:
         with naming("y"):
+            every_target(y)
             return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:

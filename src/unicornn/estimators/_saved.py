@@ -300,6 +300,7 @@ def _scaled(mean: Any, deviation: Any, d: int) -> Scaling:
 def _bank(options: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> OscillatorBank:
     bank = OscillatorBank(**{name: options[name] for name in BANK})
     bank.windows_, bank.n_channels_, bank.n_features_in_ = options["windows"], about["channels"], about["channels"]
+    bank.channel_names_ = None
     d = about["channels"]
     bank._scaling = _scaled(about["bank"]["mean"], about["bank"]["deviation"], d)
     for name in ("n_oscillators", "smallest_window", "overlap"):

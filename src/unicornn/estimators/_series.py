@@ -75,8 +75,9 @@ def as_series(X: Any, layout: str = "channels_last", missing: str = "refuse") ->
 
 def _split(X: Any, channels_first: bool) -> tuple[Series, bool]:
     """The series as they lie in X, and whether their axes are still to be swapped."""
-    index = getattr(X, "index", None)
-    if getattr(index, "nlevels", 1) == 2:
+    if isinstance(X, (list, tuple)) and not X:
+        raise BadValue("X: expected at least one series, got none")
+    if _framed(X):
         return _from_frame(X), False
     if isinstance(X, (list, tuple)) and _is_a_list_of_series(X):
         return [_one(x, i) for i, x in enumerate(X)], channels_first and np.ndim(X[0]) == 2
@@ -91,8 +92,6 @@ def _split(X: Any, channels_first: bool) -> tuple[Series, bool]:
 
 def _is_a_list_of_series(X: Sequence[Any]) -> bool:
     """Not a list of rows of numbers, which is an array (n, N), unless the rows are of different lengths."""
-    if not len(X):
-        return False
     if all(hasattr(x, "shape") and len(x.shape) in (1, 2) for x in X):
         return True
     rows = [x for x in X if isinstance(x, (list, tuple))]
@@ -155,8 +154,35 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 def channel_names(X: Any) -> list[str] | None:
     """The columns of a DataFrame of series, or None of what has no names."""
-    framed = getattr(getattr(X, "index", None), "nlevels", 1) == 2
-    return [str(column) for column in X.columns] if framed else None
+    return [str(column) for column in X.columns] if _framed(X) else None
+
+
+def in_order(name: str, values: Any, X: Any) -> None:
+    """Refuses what has the names of the series for its index, but in another order: pandas would put it in order, and
+    without an index it would be right."""
+    index: Any = getattr(values, "index", None)
+    if not _framed(X) or not hasattr(index, "equals"):
+        return
+    names = X.index.get_level_values(0).unique()
+    if not index.equals(names) and len(index) == len(names) and index.isin(names).all():
+        first = int(np.argmax(index != names))
+        raise BadValue(
+            f"{name}: expected the order of the series in X, got {index[first]!r} for series {names[first]!r}; use "
+            f"{name}.loc[X.index.get_level_values(0).unique()]"
+        )
+
+
+def _framed(X: Any) -> bool:
+    return getattr(getattr(X, "index", None), "nlevels", 1) == 2
+
+
+def same_channels(X: Any, series: Series, names: list[str] | None, d: int) -> None:
+    """Refuses series whose channels are not those of fit, by their names where both have them."""
+    found = channel_names(X)
+    if names is not None and found is not None and found != names:
+        raise BadValue(f"X: expected columns {names} as in fit, got {found}")
+    if series[0].shape[1] != d:
+        raise BadValue(f"X: expected {d} channels as in fit, got {series[0].shape[1]}")
 
 
 def _same_channels(series: Series) -> None:
@@ -168,7 +194,7 @@ def _same_channels(series: Series) -> None:
 
 def _look_at_axes(series: Series, layout: str) -> None:
     longest, d = max(len(x) for x in series), series[0].shape[1]
-    if longest > 1 and d > SWAPPED * longest:
+    if d > SWAPPED * longest:
         other = "channels_last" if layout == "channels_first" else "channels_first"
         warnings.warn(
             f"X: {d} channels of at most {longest} steps look as if the axes were swapped; nothing was changed. If "
