@@ -91,17 +91,6 @@ def test_bad_models_and_settings(model, options, error):
         Stream(model, **options)
 
 
-def test_estimators_that_cannot_be_followed():
-    from unicornn.estimators import UnICORNNClassifier
-
-    with pytest.raises(BadValue, match="not fitted"):
-        Stream(UnICORNNClassifier())
-    rng = np.random.default_rng(0)
-    bank = UnICORNNClassifier(random_state=0).fit(rng.standard_normal((8, 20)), [0, 1] * 4)
-    with pytest.raises(BadValue, match="bank"):
-        Stream(bank)
-
-
 def test_words():
     stream = Stream(TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(10, 4)))
     for bad in (10, -1, [3, 10]):

@@ -87,6 +87,18 @@ class Saved(ModelHubMixin):
             for part in parts.values():
                 part.unlink(missing_ok=True)
 
+    def _fingerprint(self) -> str:
+        """Of all that predictions depend on."""
+        config = _config(self)
+        facts = [
+            _preprocessing(self),
+            *(config.get(name) for name in ("class", "settings", "models", "bank", "network")),
+        ]
+        digest = hashlib.sha256(json.dumps(facts, default=str).encode())
+        for name, t in _tensors(self).items():
+            digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode() + t.numpy().tobytes())
+        return digest.hexdigest()
+
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Any:
         """The estimator that ``save_pretrained`` wrote to a folder, or pushed to the Hub under this name.

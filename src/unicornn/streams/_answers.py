@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import hashlib
 import json
 from collections.abc import Callable
@@ -13,25 +15,28 @@ import torch
 from torch import nn
 
 from unicornn import _readouts
+from unicornn._fitted import is_estimator
 from unicornn._layer import UnICORNN
 from unicornn._ops import launch
 from unicornn.errors import BadType, BadValue
 from unicornn.models import Classifier, Network, Regressor, TextClassifier
 
 Array = np.ndarray[Any, Any]
-_KINDS = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator with model='network'"
+_KINDS = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator"
 
 
 @dataclass
 class Answers:
     """A model as a stream sees it.
 
-    rnn: its layers. readouts: what is read off them. d: the channels of a sample, or 0 where samples are words.
-    patch: how many samples make a step. prepare: samples (k, d) as the layers' inputs (k, d'). answers: features (n, f)
-    as answers (n, …). predictions: answers as predictions. fingerprint: of all that the answers depend on.
+    rnn: its layers, or None of an estimator that looks at a window as a whole. readouts: what is read off them. d: the
+    channels of a sample, or 0 where samples are words. patch: how many samples make a step. prepare: samples (k, d) as
+    the layers' inputs (k, d'). answers: features (n, f) as answers (n, …). predictions: answers as predictions.
+    fingerprint: of all that the answers depend on. number: the dtype in which samples are taken, if it is not the
+    layers'. gaps: whether a sample may be NaN. whole: without layers, what is said of a window (window, d), and shape.
     """
 
-    rnn: UnICORNN
+    rnn: UnICORNN | None
     readouts: tuple[str, ...]
     d: int
     patch: int
@@ -39,6 +44,9 @@ class Answers:
     answers: Callable[[Array], Array]
     predictions: Callable[[Array], Any]
     fingerprint: str
+    number: Any = None
+    gaps: bool = False
+    whole: tuple[Callable[[Array], Array], tuple[int, ...]] | None = None
 
 
 def answers_of(model: Any, readout: Any) -> Answers:
@@ -51,9 +59,10 @@ def answers_of(model: Any, readout: Any) -> Answers:
         raise BadValue(f"readout: expected None for {type(model).__name__}, which has its own, got {readout!r}")
     if isinstance(model, Network):
         return _of_network(model)
-    if hasattr(model, "fit") and hasattr(model, "models_"):
-        return _of_estimator(model)
-    if hasattr(model, "fit"):
+    if is_estimator(model):
+        if hasattr(model, "models_"):
+            state = tuple(model.models_) == ("network",) and model.missing == "refuse"
+            return _of_estimator(model) if state else _of_windows(model)
         raise BadValue(f"model: expected {_KINDS}, got a {type(model).__name__} that is not fitted")
     raise BadType(f"model: expected {_KINDS}, got {type(model).__name__}")
 
@@ -118,12 +127,6 @@ def _standardisation(model: Network, number: Any) -> tuple[Array, Array]:
 
 
 def _of_estimator(model: Any) -> Answers:
-    if tuple(model.models_) != ("network",):
-        raise BadValue(
-            f"model: expected {_KINDS}, for a bank looks at windows of the whole series, got {'+'.join(model.models_)}"
-        )
-    if model.missing != "refuse":
-        raise BadValue("model: expected missing='refuse', for gaps are filled with values seen later, got 'mask'")
     found = _of_network(model._network)
     network, scaling, classes = found.answers, model._scaling, getattr(model, "classes_", None)
 
@@ -140,8 +143,40 @@ def _of_estimator(model: Any) -> Answers:
 
     facts = [found.fingerprint, scaling.mean.tolist(), scaling.deviation.tolist(), model._saved_target()]
     found.fingerprint = hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
-    found.prepare, found.answers, found.predictions = scaling, read, best
+    found.prepare, found.answers, found.predictions = functools.partial(_scaled, scaling), read, best
+    found.number = np.float64
     return found
+
+
+def _of_windows(model: Any) -> Answers:
+    """A bank hears windows of all octaves, and gaps are filled with values seen later: both need the samples."""
+    gaps, classes, fingerprint = model.missing != "refuse", getattr(model, "classes_", None), model._fingerprint()
+    d = model.n_channels_ // 3 if gaps else model.n_channels_  # two more for each channel with gaps
+    own = {"bank": getattr(model, "_bank", model), "network": model}
+    scalings = [own[name]._scaling for name in model.models_]
+    model = copy.deepcopy(model).set_params(layout="channels_last")
+
+    def prepare(u: Array) -> Array:
+        for scaling in scalings:  # what is too large would be refused with its window, much later
+            _scaled(type(scaling)(scaling.mean[:d], scaling.deviation[:d]), np.nan_to_num(u, posinf=np.inf))
+        return u
+
+    def answer(x: Array) -> Array:
+        return (model.predict if classes is None else model.predict_proba)([x])[0]
+
+    def best(answers: Array) -> Any:
+        return answers if classes is None else classes[answers.argmax(-1)]
+
+    shape = () if classes is None and model._flat else (model._outputs(),)
+    whole = answer, shape
+    return Answers(None, (), d, 1, prepare, _same, best, fingerprint, np.float64, gaps, whole)
+
+
+def _scaled(scaling: Any, u: Array) -> Array:
+    try:
+        return scaling(u)
+    except BadValue as error:
+        raise BadValue(str(error).replace("X:", "samples:", 1)) from None
 
 
 def _digest(model: nn.Module, readouts: tuple[str, ...]) -> str:

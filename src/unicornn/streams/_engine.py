@@ -102,14 +102,15 @@ class Engine:
         back[order] = np.arange(len(order))
         return (F if each else F[back]), bad[back] > 0
 
-    def grid(self, rows: Any) -> Array:
-        """(rows, L, 2, m): Y and Z in grid units, int64, for a file."""
+    def saved(self, rows: Any) -> dict[str, Array]:
+        """For a file: Y and Z in grid units, int64, (rows, L, 2, m); the sums of the outputs; how many there were."""
         blocks = self.S[rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)
-        return blocks.reshape(-1, self.L, 2, self.blocks * B)[..., : self.m].astype(np.int64)
+        grid = blocks.reshape(-1, self.L, 2, self.blocks * B)[..., : self.m].astype(np.int64)
+        return {"grid": grid, "sums": self.sums[rows], "steps": self.steps[rows]}
 
-    def from_grid(self, grid: Array) -> Array:
-        """The contrary: rows of S."""
+    def restore(self, rows: Any, arrays: dict[str, Array]) -> None:
+        grid = arrays["grid"]
         room = np.zeros((len(grid), self.L, 2, self.blocks * B), self.S.dtype)
         room[..., : self.m] = grid
         blocks = room.reshape(len(grid), self.L, 2, self.blocks, B).transpose(0, 1, 3, 2, 4)
-        return np.ascontiguousarray(blocks).reshape(len(grid), -1)
+        self.put(rows, (np.ascontiguousarray(blocks).reshape(len(grid), -1), arrays["sums"], arrays["steps"]))

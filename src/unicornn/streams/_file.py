@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
 from unicornn._unfinished import unfinished
 from unicornn.errors import BadCheckpoint, BadType, BadValue, StreamFull
+from unicornn.streams._answers import answers_of
 
 FORMAT, VERSION = "unicornn.streams", 1
 SETTINGS = ("capacity", "full", "idle")
@@ -29,9 +31,7 @@ def save(stream: Any, path: Path) -> Path:
     rows = (slots[:, None] * lanes + np.arange(lanes)).reshape(-1)
     arrays = {
         "keys": np.frombuffer(json.dumps(keys).encode(), np.uint8),
-        "grid": engine.grid(rows),
-        "sums": engine.sums[rows],
-        "steps": engine.steps[rows],
+        **engine.saved(rows),
         "waiting": stream._waiting[slots],
         "waits": stream._waits[slots],
         "n": np.zeros(0, np.int64) if windows is None else windows.n[slots],
@@ -66,6 +66,7 @@ def _write(path: Path, content: bytes) -> None:
 def load(cls: Any, path: Path, model: Any, options: dict[str, Any]) -> Any:
     from safetensors import SafetensorError, safe_open
 
+    options = dict(options)
     unknown = sorted(set(options) - set(SETTINGS))
     if unknown:
         raise BadType(f"options: expected {', '.join(SETTINGS)}, got {unknown[0]!r}")
@@ -88,17 +89,13 @@ def load(cls: Any, path: Path, model: Any, options: dict[str, Any]) -> Any:
 
 
 def _restored(cls: Any, model: Any, options: dict[str, Any], about: Any, arrays: dict[str, Any]) -> Any:
-    from unicornn._layer import UnICORNN
-
-    readouts = tuple(about["readouts"])
-    own = readouts if isinstance(model, UnICORNN) else None
-    stream = cls(model, readout=own, **options)
-    if stream._model.fingerprint != about["model"]:
+    found = answers_of(model, tuple(about["readouts"]) if isinstance(model, UnICORNN) else None)
+    if found.fingerprint != about["model"]:
         raise BadCheckpoint("model: expected the one with which the stream was saved, got another one")
     if about["window"] is not None:
-        patch = stream._model.patch
-        window, every = about["window"]
-        stream = cls(model, readout=own, window=window * patch, every=every * patch, **options)
+        options["window"], options["every"] = (found.patch * count for count in about["window"])
+    own = found.readouts if isinstance(model, UnICORNN) else None
+    stream = cls(model, readout=own, **options)
     keys = json.loads(arrays["keys"].tobytes())
     if stream.capacity is not None and len(keys) > stream.capacity:
         raise StreamFull(f"capacity: expected at least the {len(keys)} sequences in the file, got {stream.capacity}")
@@ -106,7 +103,7 @@ def _restored(cls: Any, model: Any, options: dict[str, Any], about: Any, arrays:
         return stream
     slots, engine = stream._enter(keys), stream._engine
     rows = (slots[:, None] * stream._lanes + np.arange(stream._lanes)).reshape(-1)
-    engine.put(rows, (engine.from_grid(arrays["grid"]), arrays["sums"], arrays["steps"]))
+    engine.restore(rows, arrays)
     stream._waiting[slots], stream._waits[slots] = arrays["waiting"], arrays["waits"]
     if stream._windows is not None:
         stream._windows.n[slots] = arrays["n"]

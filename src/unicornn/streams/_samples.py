@@ -14,12 +14,13 @@ from unicornn.errors import BadType, BadValue
 Array = np.ndarray[Any, Any]
 
 
-def arrays(samples: Any, d: int, number: Any) -> tuple[list[Any], Array, Array]:
+def arrays(samples: Any, d: int, number: Any, gaps: bool = False) -> tuple[list[Any], Array, Array]:
     """The keys; all samples, (total, d), one key's after another's; and how many each has.
 
     Args:
         samples: (d,) or (k, d) for each key; with d = 0 words, () or (k,), which come back as (total, 1).
         number: the dtype of the result, but for words.
+        gaps: whether NaN is a sample.
     """
     if not isinstance(samples, Mapping):
         raise BadType(f"samples: expected a mapping from keys to samples, got {checks.shown(samples)}")
@@ -35,8 +36,9 @@ def arrays(samples: Any, d: int, number: Any) -> tuple[list[Any], Array, Array]:
     else:
         each = [_one(key, value, d, number) for key, value in samples.items()]
         u, count = np.concatenate(each), np.array([len(x) for x in each])
-    if d and not np.isfinite(u).all():
-        first = int(np.flatnonzero(~np.isfinite(u).all(1))[0])
+    fine = np.isfinite(u) | (gaps & np.isnan(u)) if d else np.ones(1, bool)
+    if not fine.all():
+        first = int(np.flatnonzero(~fine.all(1))[0])
         key = keys[int(np.searchsorted(np.cumsum(count), first, side="right"))]
         raise BadValue(f"samples[{checks.shown(key, (int, str))}]: expected finite numbers, got {u[first].tolist()}")
     return keys, u, count

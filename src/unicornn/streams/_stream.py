@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from unicornn import _checks as checks
-from unicornn.errors import BadValue, OutOfRange, StreamFull
+from unicornn.errors import BadValue, OutOfRange, StreamFull, UnicornnError
 from unicornn.streams import _file
 from unicornn.streams._answers import answers_of
 from unicornn.streams._engine import Array, Engine
+from unicornn.streams._kept import Kept, KeptWindows
 from unicornn.streams._samples import arrays
 from unicornn.streams._windows import Windows
 
@@ -31,8 +32,9 @@ class Stream:
     several threads. A call that raises an error has changed nothing, but see ``OutOfRange`` in ``push``.
 
     Args:
-        model: a ``UnICORNN``, a network of ``unicornn.models`` with one, or a fitted estimator with model="network";
-            in one direction, and without segments.
+        model: a ``UnICORNN``, a network of ``unicornn.models`` with one, or a fitted estimator; in one direction, and
+            without segments. An estimator with a bank, or with missing="mask", looks at its series as a whole, and so
+            needs a ``window``: its samples are kept, and each answer is one prediction of the estimator.
         readout: for a layer, what is answered: "last", the output; "mean", that of all outputs; "energy", the logarithm
             of every neuron's energy, of all layers; or several, as "last+energy".
         window: None, or a number of samples: the answer is then over the last so many only, as if nothing had come
@@ -69,12 +71,24 @@ class Stream:
         idle: float | None = None,
     ) -> None:
         self._model = answers_of(model, readout)
-        self._engine = Engine(self._model.rnn, self._model.readouts)
+        self._engine: Any
+        self._windows: Any
+        if self._model.whole is not None:
+            if window is None:
+                raise BadValue(
+                    "window: expected a number of samples, for an estimator with a bank or with missing='mask' looks "
+                    "at its series as a whole, got None"
+                )
+            self._engine = Kept(checks.whole("window", window, 1), self._model.d, *self._model.whole)
+            self._windows = KeptWindows(window, checks.whole("every", window if every is None else every, 1))
+        else:
+            assert self._model.rnn is not None
+            self._engine = Engine(self._model.rnn, self._model.readouts)
+            self._windows = _windows(window, every, self._model.patch)
         self.capacity = None if capacity is None else checks.whole("capacity", capacity, 1)
         self.full = checks.choice("full", full, FULL)
         self.idle = None if idle is None else checks.positive("idle", idle)
         self.evicted = 0
-        self._windows = _windows(window, every, self._model.patch)
         self._lanes = 1 if self._windows is None else self._windows.lanes
         self._slots: dict[Hashable, int] = {}
         self._free: list[int] = []
@@ -125,14 +139,19 @@ class Stream:
             (4, 3)
         """
         checks.flag("every_step", every_step)
-        keys, u, count = arrays(samples, self._model.d, self._engine.number)
+        keys, u, count = arrays(samples, self._model.d, self._model.number or self._engine.number, self._model.gaps)
         u = self._model.prepare(u).astype(self._engine.number, copy=False)
         with self._lock:
             self._drop_idle()
+            new = [key for key in keys if key not in self._slots]
             slots = self._enter(keys)
             self._touch(slots)
             if self._windows is not None:
-                F, ends, bad = self._windows.push(self._engine, slots, u, count, self._model.patch, self._pending())
+                try:
+                    F, ends, bad = self._windows.push(self._engine, slots, u, count, self._model.patch, self._pending())
+                except UnicornnError:  # of an estimator that finds no answer
+                    self._free += [self._slots.pop(key) for key in new]
+                    raise
             elif self._model.patch > 1:
                 F, ends, bad = self._push_patches(slots, u, count, every_step)
             else:

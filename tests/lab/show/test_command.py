@@ -1,8 +1,14 @@
-"""`unicornn show` and `unicornn export` of a run."""
+"""`unicornn show` and `unicornn export` of a run and of an estimator."""
 
+import re
+
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.browser import complaints, opened
+from unicornn.errors import BadValue, NotARun
+from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.lab import cli, tasks
 from unicornn.lab.training import resolve, train
 
@@ -29,3 +35,85 @@ def test_export(run, tmp_path):
     assert done.exit_code == 0, done.output
     names = [value.name for value in onnxruntime.InferenceSession(str(tmp_path / "a.onnx")).get_outputs()]
     assert names == ["output", "y_next", "z_next"]
+
+
+RNG = np.random.default_rng(0)
+SIGNALS, KIND, SIZE = 70 + RNG.standard_normal((9, 50, 2)), np.array(["a", "<b>", "c"] * 3), 70 + RNG.standard_normal(9)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Estimators, and files of series."""
+    folder = tmp_path_factory.mktemp("models")
+    small = {"hidden_size": 6, "max_epochs": 1, "random_state": 0}
+    gaps = SIGNALS.copy()
+    gaps[0, 5:9, 1] = np.nan
+    UnICORNNClassifier("network", **small).fit(SIGNALS, KIND).save_pretrained(folder / "classes")
+    UnICORNNClassifier("network", missing="mask", **small).fit(gaps, KIND).save_pretrained(folder / "gaps")
+    UnICORNNRegressor("network", **small).fit(SIGNALS, SIZE).save_pretrained(folder / "numbers")
+    UnICORNNClassifier(random_state=0).fit(SIGNALS, KIND).save_pretrained(folder / "bank")
+    for name, X in {"whole": SIGNALS, "narrow": SIGNALS[:, :, :1], "gaps": gaps}.items():
+        np.savez(folder / f"{name}.npz", X=X, kind=KIND, size=SIZE, wrong=np.array(["z"] * 9))
+    return folder
+
+
+def invoke(*arguments):
+    done = CliRunner().invoke(cli.app, [str(each) for each in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "target"),
+    [("classes", "whole", "kind"), ("gaps", "gaps", "kind"), ("numbers", "whole", "size"), ("classes", "whole", None)],
+)
+def test_an_estimator_on_a_file(folder, tmp_path, model, file, target):
+    page = tmp_path / "a [b] page.html"
+    wanted = [] if target is None else ["--target", target]
+    invoke("show", folder / model, folder / f"{file}.npz", "--out", page, "--samples", 4, *wanted)
+    document, log = opened(page, tmp_path)
+    assert not complaints(log)
+    difference, rest = re.search(r'<output id="agreement">(.*?); (.*?)</output>', document).groups()
+    assert float(difference) < 1e-4
+    assert rest == "back at the start, all oscillators are at rest"
+    assert document.count("<option") == 4
+    assert "the signal is standardised as in fit" in document
+    assert ('<span id="truth">truth: ' in document) == (target is not None)
+
+
+def test_a_run_on_a_file(run, tmp_path):
+    np.savez(tmp_path / "a.npz", X=RNG.standard_normal((3, 64, 1)), y=np.array([9, 1, 1]))
+    invoke("show", run, tmp_path / "a.npz", "--target", "y", "--out", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert [page.count(f'"target": {k}') for k in (9, 1)] == [1, 2]
+
+
+def test_what_cannot_be_shown_or_exported(folder, tmp_path):
+    out = tmp_path / "page.html"
+    for arguments, says in (
+        (("bank", "whole"), "got one with bank; the page needs a single network"),
+        (("classes", "narrow"), "expected 2 channels"),
+        (("classes", "gaps"), "got NaN in series 0 at step 5, channel 1"),
+        (("classes", "whole", "--target", "wrong"), "target: expected the model's classes, <b>, a, c, got 'z'"),
+        (("numbers", "whole", "--target", "kind"), "target: expected numbers, as the model predicts, got 'a'"),
+    ):
+        model, file, *more = arguments
+        more = more or ["--target", "kind"]
+        with pytest.raises(BadValue, match=re.escape(says)):
+            invoke("show", folder / model, folder / f"{file}.npz", "--out", out, *more)
+    with pytest.raises(BadValue, match="file: expected series for the estimator"):
+        invoke("show", folder / "classes", "--out", out)
+    with pytest.raises(NotARun, match="made by `unicornn train` or `unicornn fit`"):
+        invoke("export", folder, "--to", out)
+    with pytest.raises(BadValue, match="an ONNX file needs a single network"):
+        invoke("export", folder / "bank", "--to", out)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_export_of_an_estimator(folder, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = tmp_path / "new folder" / "a [red] file.onnx"
+    assert f"wrote {path}" in invoke("export", folder / "numbers", "--kind", "step", "--to", path).stdout
+    assert onnxruntime.InferenceSession(path).get_inputs()[0].shape[1] == 2

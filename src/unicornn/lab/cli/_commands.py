@@ -18,6 +18,8 @@ from rich.table import Table
 import unicornn
 from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab.cli import _files as files
+from unicornn.lab.cli import _use as use
+from unicornn.lab.cli._options import DataFolder, TaskFile, source_in, task_named
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -25,12 +27,6 @@ app = typer.Typer(
 )  # fmt: skip
 console, complaints = Console(), Console(stderr=True)
 
-DataFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder of the data files.", envvar="UNICORNN_DATA", file_okay=False)
-]
-TaskFile = Annotated[
-    str | None, typer.Option("--task", help="The run's task, if it is one of your own: the path of its file.")
-]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `unicornn train` makes.", metavar="RUN")]
 
 
@@ -75,24 +71,12 @@ def _print(text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)
 
 
-def _source(data: Path | None) -> Any:
-    from unicornn.lab.data._files import Source
-
-    return Source(data)
-
-
-def _task(name: str | None) -> Any:
-    from unicornn.lab import tasks
-
-    return None if name is None else tasks.find(name)
-
-
 @app.command("tasks")
 def list_tasks(data: DataFolder = None) -> None:
     """What there is to learn: size, the paper's result, whether the data is here."""
     from unicornn.lab import tasks
 
-    source = _source(data)
+    source = source_in(data)
     table = Table("task", "data", "metric", "paper", "here?", "variants")
     for name in tasks.names():
         task = tasks.find(name)
@@ -114,7 +98,7 @@ def fetch_data(
     from unicornn.lab import tasks
     from unicornn.lab.tasks._checked import SPLITS, load_checked
 
-    task, source = tasks.find(name), _source(data)
+    task, source = tasks.find(name), source_in(data)
     here: dict[Path, bool] = {}
     for file in task.files:
         path = source.fetch(file, progress=console.is_terminal)
@@ -168,7 +152,7 @@ def train_network(
     folder = out or _folder(task.name, model, variant, seed, set_)
     if rank() == 0:
         _print(f"{escape(task.title)}: {model}, seed {seed}, in {escape(str(folder))}")
-    run = train(config, folder, task=task, source=_source(data), resume=resume, console=console)
+    run = train(config, folder, task=task, source=source_in(data), resume=resume, console=console)
     if run.finished and rank() == 0:
         result, metric = run.result, task.metric
         _print(
@@ -209,7 +193,8 @@ def search_hyperparameters(
     study = search(
         task, name=name, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
         budget=None if budget is None else _seconds(budget), model=model, variant=variant, settings=parse(set_),
-        space=parse(range_, "--range", "NAME=LOW,HIGH or NAME=VALUE"), seed=seed, source=_source(data), console=console,
+        space=parse(range_, "--range", "NAME=LOW,HIGH or NAME=VALUE"), seed=seed, source=source_in(data),
+        console=console,
     )  # fmt: skip
     if study.best is None:
         why = next((trial.why for trial in study.trials if trial.why), "all were stopped early")
@@ -235,7 +220,7 @@ def evaluate_run(
     from unicornn.lab.training import evaluate
 
     choice("split", split, SPLITS)
-    value, _ = evaluate(run, split, task=_task(task), source=_source(data))
+    value, _ = evaluate(run, split, task=task_named(task), source=source_in(data))
     metric = Run(run).metric
     _print(f"{split} {escape(metric.name)} [bold]{metric.text(value)}[/] ({value:.6g})")
 
@@ -260,42 +245,10 @@ def diagnose_run(run: RunFolder, task: TaskFile = None, data: DataFolder = None)
     from unicornn.lab.diagnose import diagnose, in_words
 
     table = Table("what was measured", "value", "good or bad?")
-    for row in in_words(diagnose(run, task=_task(task), source=_source(data))):
+    for row in in_words(diagnose(run, task=task_named(task), source=source_in(data))):
         table.add_row(*row)
     console.print(table)
     _print(f"wrote {escape(str(run / 'diagnosis.json'))} and diagnosis.png")
-
-
-@app.command("show")
-def write_show(
-    run: RunFolder,
-    out: Annotated[Path, typer.Option(help="The page.")] = Path("show.html"),
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
-    samples: Annotated[int, typer.Option(help="How many are to be chosen from.", min=1)] = 6,
-    task: TaskFile = None,
-    data: DataFolder = None,
-) -> None:
-    """One HTML page in which the network runs on samples of its task, forwards and backwards."""
-    from unicornn.lab.show import show_run
-
-    page = show_run(run, out, split=split, samples=samples, task=_task(task), source=_source(data))
-    _print(f"wrote {escape(str(page))}")
-
-
-@app.command("export")
-def export_run(
-    run: RunFolder,
-    to: Annotated[Path, typer.Option(help="The ONNX file.")] = Path("model.onnx"),
-    kind: Annotated[str, typer.Option(help="sequence, or step for live use.")] = "sequence",
-    task: TaskFile = None,
-) -> None:
-    """The network as an ONNX file, checked against PyTorch in onnxruntime."""
-    from unicornn.export import onnx
-    from unicornn.lab.training import load_network
-
-    with console.status("Writing and comparing"):
-        path = onnx(load_network(run, task=_task(task)), to, kind)
-    _print(f"wrote {escape(str(path))}")
 
 
 @app.command("bench")
@@ -317,6 +270,7 @@ def run_bench(
     )  # fmt: skip
 
 
+app.add_typer(use.commands)
 app.add_typer(files.commands)
 
 

@@ -52,6 +52,7 @@ def show(
     *,
     title: str = "A network of oscillators",
     classes: Sequence[str] | None = None,
+    note: str = "",
 ) -> Path:
     """Writes the page: no request, readable offline, on a phone and by keyboard.
 
@@ -61,6 +62,7 @@ def show(
         path: of the page, which is there whole or not at all.
         title: its heading.
         classes: the names of the classes, for a classifier.
+        note: what else is to be said below the title.
 
     Returns: the path.
 
@@ -108,7 +110,7 @@ def show(
     here = resources.files("unicornn.lab.show")
     page = Template(here.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title),
-        subtitle=html.escape(_subtitle(network, rnn, d)),
+        subtitle=html.escape("; ".join(filter(None, (_subtitle(network, rnn, d), note)))),
         version=unicornn.__version__,
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         script="\n".join(here.joinpath(name).read_text(encoding="utf-8") for name in ("network.js", "player.js")),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
+from unicornn.lab._model_folder import is_estimator_folder
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.show._page import Sample, show
@@ -49,6 +51,8 @@ def show_run(
         'page.html'
     """
     run = run if isinstance(run, Run) else Run(run)
+    if is_estimator_folder(run.path):
+        raise BadValue(f"file: expected series for the estimator in {run.path}, which keeps none itself, got none")
     checks.choice("split", split, ("train", "valid", "test"))
     checks.whole("samples", samples, 1)
     task = task_of(run, task)
@@ -59,7 +63,7 @@ def show_run(
     batch = data.batch(torch.arange(min(len(data), 20 * samples)), -1)
     each = batch.u.shape[1] // len(batch.target)  # of several sequences to a target, the first
     ends = torch.full((batch.u.shape[1],), batch.u.shape[0]) if batch.lengths is None else batch.lengths
-    chosen = _spread(batch.target.tolist(), samples) if task.kind == "classify" else range(samples)
+    chosen = spread_over(batch.target.tolist(), samples) if task.kind == "classify" else range(samples)
     found = [
         Sample(f"{split} {i}", batch.u[: int(ends[i * each]), i * each], batch.target[i].item())
         for i in chosen
@@ -69,9 +73,9 @@ def show_run(
     return show(network, found, path, title=task.title, classes=classes)
 
 
-def _spread(targets: list[int], count: int) -> list[int]:
+def spread_over(targets: Sequence[float | None], count: int) -> list[int]:
     """Samples of as many classes as there are: the first of each, then the second of each, and so on."""
-    seen: dict[int, int] = {}
+    seen: dict[float | None, int] = {}
     turns = []
     for i, target in enumerate(targets):
         turns.append((seen.setdefault(target, 0), i))
