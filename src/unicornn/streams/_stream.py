@@ -340,7 +340,7 @@ class Stream:
             self._waiting[at] = step[:, : patch - 1]
             self._waits[at] = np.where(whole, 0, self._waits[at] + 1)
         if bad.any():
-            engine.put(slots[bad], tuple(part[bad] for part in before))  # type: ignore[arg-type]
+            engine.put(slots[bad], tuple(part[bad] for part in before))
             self._waiting[slots[bad]], self._waits[slots[bad]] = waiting[0][bad], waiting[1][bad]
         return F, ends, bad
 
