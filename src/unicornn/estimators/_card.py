@@ -12,8 +12,10 @@ def card(estimator: Any, config: dict[str, Any]) -> str:
     rows = {
         "series": f"{about['series']:,}",
         "steps": f"{about['shortest']:,} to {about['longest']:,}",
-        "channels": str(estimator.n_channels_),
+        "channels": ", ".join(estimator.channel_names_ or [str(estimator.n_channels_)]),
     }
+    if "target" in about:
+        rows["target"] = str(about["target"])
     if "classes" in about:
         rows["classes"] = ", ".join(f"{name} ({count})" for name, count in about["classes"].items())
     else:

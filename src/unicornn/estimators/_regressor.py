@@ -89,7 +89,8 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def _finish_ridge(self, target: np.ndarray, weights: np.ndarray) -> dict[str, float]:
         off = target[self._ridge.rows] - self._ridge.left_out
-        return {f"left_out_rmse_{k}": float(v) for k, v in enumerate(np.sqrt((off**2).mean(0)) * self._spread)}
+        each = (np.sqrt((off**2).mean(0)) * self._spread).tolist()
+        return {"left_out_rmse": each[0]} if self._flat else {f"left_out_rmse_{k}": v for k, v in enumerate(each)}
 
     def _about_targets(self, target: np.ndarray) -> dict[str, Any]:
         return {"targets": target.shape[1]}

@@ -51,15 +51,28 @@ def test_from_a_file_to_predictions(table, tmp_path):
     assert printed.startswith("series,prediction,p(a),p(b)\ns0,a,")
     run("features", tmp_path / "m", table, "--target", "kind", "--out", tmp_path / "f.csv")
     assert len(pd.read_csv(tmp_path / "f.csv")) == 16
-    with pytest.raises(BadValue, match="channels: expected x, y as the model was fitted with; kind unknown"):
-        run("predict", tmp_path / "m", table.rename(_as_numbers(table)))
-
-
-def _as_numbers(table):
+    assert "| target | kind |" in (tmp_path / "m/README.md").read_text()
     frame = pd.read_csv(table)
-    frame["kind"] = (frame["kind"] == "a").astype(int)
+    frame.assign(kind=np.nan).to_csv(table, index=False)  # the target is yet unknown, but its column is there
+    assert run("predict", tmp_path / "m", table).stdout == printed
+    assert "2: x, y" in run("predict", tmp_path / "m", table, "--dry-run").stdout
+    frame.rename(columns={"kind": "sort"}).assign(sort=0).to_csv(table, index=False)
+    with pytest.raises(BadValue, match="channels: expected x, y as the model was fitted with; sort unknown"):
+        run("predict", tmp_path / "m", table)
+    frame.loc[45, "x"] = np.nan
     frame.to_csv(table, index=False)
-    return table
+    with pytest.raises(BadValue, match=r"series s1: expected no missing values, .* fit it again with --missing mask"):
+        run("predict", tmp_path / "m", table)
+
+
+def test_missing_values_may_be_expected(table, tmp_path):
+    run("fit", table, "--target", "kind", "--out", tmp_path / "m", "--missing", "mask")
+    frame = pd.read_csv(table)
+    frame.loc[45, "x"] = np.nan
+    frame.to_csv(table, index=False)
+    assert run("predict", tmp_path / "m", table).stdout.count("\n") == 17
+    with pytest.raises(BadValue, match="NaN in series 1 at step 5"):
+        run("fit", table, "--target", "kind", "--out", tmp_path / "n", "--missing", "refuse")
 
 
 def test_a_quantity_is_regressed(table, tmp_path):

@@ -38,7 +38,7 @@ def test_long_tables(name, tmp_path):
 def test_interleaved_series_and_parts_of_a_file(tmp_path, monkeypatch):
     from unicornn.lab.fit import _tables
 
-    monkeypatch.setattr(_tables, "ROWS", 2)
+    monkeypatch.setattr(_tables, "CELLS", 6)
     path = write(tmp_path, "t.csv", "id,time,x\na,0,1\nb,0,2\na,1,3\nb,5,4\nb,6,5\n")
     data = read(path)
     assert [x.ravel().tolist() for x in data.series] == [[1, 3], [2, 4, 5]]
@@ -50,7 +50,7 @@ def test_interleaved_series_and_parts_of_a_file(tmp_path, monkeypatch):
 def test_a_table_in_parts_is_the_same_table(tmp_path, monkeypatch):
     from unicornn.lab.fit import _tables, stream
 
-    monkeypatch.setattr(_tables, "ROWS", 2)
+    monkeypatch.setattr(_tables, "CELLS", 6)
     rows = [f"{name},{n},{n}.5" for name, N in (("a", 5), ("b", 1), ("c", 4), ("d", 1)) for n in range(N)]
     path = write(tmp_path, "t.csv", "\n".join(["series,time,x", *rows]))
     whole, parts = read(path), list(stream(path))
@@ -60,8 +60,30 @@ def test_a_table_in_parts_is_the_same_table(tmp_path, monkeypatch):
     path = write(tmp_path, "t.csv", "series,x\na,1\nb,1\nb,1\nb,2\na,3\n")
     with pytest.raises(CorruptData, match="line 6: expected the rows of series a together"):
         list(stream(path))
-    path = write(tmp_path, "w.csv", "t0,t1\n1,2\n3,4\n5,6\n")
+    path = write(tmp_path, "w.csv", "t0,t1,t2\n1,2,3\n3,4,5\n5,6,7\n")
     assert [part.ids for part in stream(path)] == [["line 2", "line 3"], ["line 4"]]
+
+
+@pytest.mark.parametrize("text", ["series,who,x\na,,1\na,,2\nb,,3\n", "who,x0,x1\n,1,2\n,3,\n"])
+def test_a_column_that_is_not_wanted_is_left_out(text, tmp_path):
+    from unicornn.lab.fit import stream
+
+    path = write(tmp_path, "t.csv", text)
+    assert [x.ravel().tolist() for data in stream(path, ignored="who") for x in data.series] == [[1, 2], [3]]
+    assert [x.size for data in stream(path, ignored="nobody") for x in data.series] != [2, 1]
+
+
+def test_parts_are_described_as_the_whole(tmp_path, monkeypatch):
+    from unicornn.lab.fit import _tables, stream
+    from unicornn.lab.fit._data import described
+
+    rows = [f"{name},{n**2},{n if n != 2 else ''},{name in 'ab'}" for name in "abcd" for n in range(4)]
+    path = write(tmp_path, "t.csv", "\n".join(["series,time,x,kind", *rows]))
+    whole = read(path, "kind").described()
+    monkeypatch.setattr(_tables, "CELLS", 12)
+    assert len(list(stream(path, "kind"))) > 1
+    assert described(stream(path, "kind")) == whole
+    assert ("gaps", "4 values in 4 series, first in a") in whole
 
 
 def test_wide_tables_with_series_of_unequal_length(tmp_path):
@@ -69,19 +91,21 @@ def test_wide_tables_with_series_of_unequal_length(tmp_path):
     assert [len(x) for x in data.series] == [3, 2, 3]
     assert data.regression
     rows = dict(data.described())
-    assert rows["gaps"] == "1 values in 1 series, first in line 4"
+    assert rows["gaps"] == "1 value in 1 series, first in line 4"
     assert rows["target"] == "a quantity, 0.5 to 2.5: regression"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("series,x\na,1\na,oops\n", "line 3: expected a number in column 'x', got 'oops'"),
-        ("series,x\na,1\na,2,3\n", "Expected 2 fields in line 3, saw 3"),
+        ("series,x\na,1\na,oops\n", "line 3: expected a number in column 'x', got 'oops'; --target names what"),
+        ("series,x\na,1\na,2,3\n", "line 3: expected 2 cells, as in the header, got 3"),
         ("series,time,x\na,0,1\na,0,2\n", "line 3: expected ascending times in series a, got the same time twice"),
         ("series,time,x\na,1,1\na,0,2\n", "line 3: expected ascending times in series a, got a time before"),
         ("series,time,x\na,then,1\n", "line 2: expected a time in column 'time', got 'then'"),
         ("series,x\na,1\n,2\n", "line 3: expected a value in column 'series'"),
+        ('series,x\na,1\n"a,2\n', "line 3: expected the end of a text in quotation marks"),
+        ("series;x\na;1,5\n", "line 1: expected columns separated by commas, got semicolons"),
         ("", "No columns"),
         ("series,x\n", "at least one row"),
     ],

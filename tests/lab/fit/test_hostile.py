@@ -142,7 +142,7 @@ def test_damaged_parquet_files(tmp_path):
 @pytest.mark.parametrize("rows", [3, 100])
 def test_names_of_series_are_text(rows, tmp_path, monkeypatch):
     """01 is not 1; and a name is not a number in one part of the file, and text in the next."""
-    monkeypatch.setattr(_tables, "ROWS", rows)
+    monkeypatch.setattr(_tables, "CELLS", 2 * rows)
     path = write(tmp_path, "a.csv", "series,x\n1,1\n1,2\n01,3\n01,4\nb,5\nb,6\n")
     for parts in ([read(path)], list(stream(path))):
         assert [name for part in parts for name in part.ids] == ["1", "01", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
 from unicornn.lab._whole_files import written_whole
 
@@ -36,19 +38,29 @@ def fit_series(
     model: Annotated[str, typer.Option(help="bank, network or both.")] = "bank",
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     budget: Annotated[float | None, typer.Option(help="Seconds at most, for a network.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="refuse or mask, of missing values; by default mask if FILE has some.")
+    ] = None,
     id_: IdColumn = None,
     time: TimeColumn = None,
     dry_run: DryRun = False,
 ) -> None:
     """Fits a classifier or a regressor to a file of time series, and saves it with a page about it, report.html."""
-    from unicornn.lab.fit import fit_file
+    from unicornn.lab.fit import fit_file, read
+    from unicornn.lab.fit._fit import NO_TARGET
     from unicornn.lab.fit._report import write_report
 
-    data = _understood(file, target, id_, time)
+    if target is None and file.suffix.lower() not in (".ts", ".tsv") and not dry_run:
+        raise BadValue(NO_TARGET)
+    data = read(file, target, id_, time)
+    _show(file, [data])
     if dry_run:
         return
+    options: dict[str, Any] = {} if missing is None else {"missing": missing}
     with locked(out):
-        estimator = fit_file(data, out, model=model, random_state=seed, budget=budget, verbose=console.is_terminal)
+        estimator = fit_file(
+            data, out, target, model=model, random_state=seed, budget=budget, verbose=console.is_terminal, **options
+        )
         write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
     console.print(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}", highlight=False, soft_wrap=True)
@@ -88,15 +100,14 @@ def write_features(
     _write(features_file, model, file, out, id_, time, dry_run, target)
 
 
-def _understood(file: Path, target: str | None, id_: str | None, time: str | None) -> Any:
-    from unicornn.lab.fit import read
+def _show(file: Path, parts: Iterable[Any]) -> None:
+    """Prints what was understood."""
+    from unicornn.lab.fit._data import described
 
-    data = read(file, target, id_, time)
     table = Table("file", escape(str(file)))
-    for name, value in data.described():
+    for name, value in described(parts):
         table.add_row(name, escape(value))
     console.print(table)
-    return data
 
 
 def _write(
@@ -109,12 +120,15 @@ def _write(
     dry_run: bool,
     target: str | None,
 ) -> None:
+    from unicornn.estimators import load
     from unicornn.lab.fit import stream
 
+    estimator = load(model)
+    parts = stream(file, target, id_, time, estimator.about_.get("target"))
     if dry_run:
-        _understood(file, target, id_, time)
+        _show(file, parts)
         return
-    tables = (make(model, data) for data in stream(file, target, id_, time))
+    tables = (make(estimator, data) for data in parts)
     if out is None:
         for i, table in enumerate(tables):
             typer.echo(table.to_csv(index=False, header=i == 0), nl=False)

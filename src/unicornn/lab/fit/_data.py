@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -57,47 +58,11 @@ class Data:
     @property
     def regression(self) -> bool:
         """Whether the target is a quantity rather than a class: numbers, most of them different."""
-        if self.target is None or self.target.dtype.kind not in "fiu":
-            return False
-        different = len(np.unique(self.target))
-        whole = bool((self.target == np.round(self.target)).all())
-        return different > max(MANY, len(self.target) // 10) or (not whole and different > len(self.target) // 2)
+        return self.target is not None and _is_quantity(self.target)
 
     def described(self) -> list[tuple[str, str]]:
         """What was understood, as names and values."""
-        lengths = np.array([len(x) for x in self.series])
-        same = lengths.min() == lengths.max()
-        rows = [
-            ("form", self.form),
-            ("series", f"{len(self.series):,}"),
-            ("steps", f"{lengths[0]:,}" if same else f"{lengths.min():,} to {lengths.max():,}"),
-            ("channels", f"{len(self.channels)}: {_few(self.channels)}"),
-        ]
-        if self.target is not None and self.regression:
-            numbers = self.target.astype(float)
-            rows.append(("target", f"a quantity, {numbers.min():g} to {numbers.max():g}: regression"))
-        elif self.target is not None:
-            names, counts = np.unique(self.target, return_counts=True)
-            each = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
-            rows.append(("target", f"{len(names)} classes, {_few(each)}: classification"))
-        gaps = [i for i, x in enumerate(self.series) if np.isnan(x).any()]
-        missing = sum(int(np.isnan(x).sum()) for x in self.series)
-        rows.append(
-            ("gaps", f"{missing:,} values in {len(gaps):,} series, first in {self.ids[gaps[0]]}" if gaps else "none")
-        )
-        if self.times:
-            rows.append(("sampling", self._sampling()))
-        return rows
-
-    def _sampling(self) -> str:
-        uneven = []
-        for name, own in zip(self.ids, self.times, strict=True):
-            steps = np.diff(own)
-            if len(steps) and not np.allclose(steps, np.median(steps), rtol=0.01):
-                uneven.append(name)
-        if not uneven:
-            return "regular"
-        return f"irregular in {len(uneven):,} series ({_few(uneven)}); steps are taken as they come"
+        return described([self])
 
     def check_channels(self, expected: list[str]) -> None:
         """Raises an error that names the channels which a model does not know, or misses."""
@@ -112,6 +77,69 @@ class Data:
             + (f"; {_few(absent)} missing" if absent else "")
             + (f"; {_few(other)} unknown" if other else "")
         )
+
+
+def _is_quantity(target: np.ndarray) -> bool:
+    if target.dtype.kind not in "fiu":
+        return False
+    different = len(np.unique(target))
+    whole = bool((target == np.round(target)).all())
+    return different > max(MANY, len(target) // 10) or (not whole and different > len(target) // 2)
+
+
+def described(parts: Iterable[Data]) -> list[tuple[str, str]]:
+    """What was understood of a file that comes in parts, as names and values.
+
+    Example:
+        >>> import numpy as np
+        >>> from unicornn.lab.fit._data import Data, described
+        >>> part = Data("npz", [np.zeros((5, 1))], ["a"], ["x"], np.array(["Ann"]))
+        >>> described([part, part])[1:3]
+        [('series', '2'), ('steps', '5')]
+    """
+    lengths: list[int] = []
+    targets: list[np.ndarray] = []
+    gaps: list[str] = []
+    uneven: list[str] = []
+    missing, timed = 0, False
+    for part in parts:
+        form, channels = part.form, part.channels
+        lengths += [len(x) for x in part.series]
+        targets += [] if part.target is None else [part.target]
+        gone = [int(np.isnan(x).sum()) for x in part.series]
+        missing += sum(gone)
+        gaps += [name for name, count in zip(part.ids, gone, strict=True) if count]
+        timed = timed or bool(part.times)
+        uneven += [name for name, own in zip(part.ids, part.times, strict=False) if not _even(own)]
+    shortest, longest = min(lengths), max(lengths)
+    rows = [
+        ("form", form),
+        ("series", f"{len(lengths):,}"),
+        ("steps", f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"),
+        ("channels", f"{len(channels)}: {_few(channels)}"),
+    ]
+    if targets:
+        rows.append(("target", _targets(np.concatenate(targets))))
+    count = f"{missing:,} value{'s' if missing > 1 else ''}"
+    rows.append(("gaps", f"{count} in {len(gaps):,} series, first in {gaps[0]}" if gaps else "none"))
+    if timed:
+        irregular = f"irregular in {len(uneven):,} series ({_few(uneven)}); steps are taken as they come"
+        rows.append(("sampling", irregular if uneven else "regular"))
+    return rows
+
+
+def _even(times: np.ndarray) -> bool:
+    steps = np.diff(times)
+    return not len(steps) or np.allclose(steps, np.median(steps), rtol=0.01)
+
+
+def _targets(target: np.ndarray) -> str:
+    if _is_quantity(target):
+        numbers = target.astype(float)
+        return f"a quantity, {numbers.min():g} to {numbers.max():g}: regression"
+    names, counts = np.unique(target, return_counts=True)
+    each = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
+    return f"{len(names)} classes, {_few(each)}: classification"
 
 
 def _few(names: list[str], most: int = 8) -> str:

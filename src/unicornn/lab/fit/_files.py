@@ -49,9 +49,15 @@ def read(path: Path, target: str | None = None, id_column: str | None = None, ti
 
 
 def stream(
-    path: Path, target: str | None = None, id_column: str | None = None, time_column: str | None = None
+    path: Path,
+    target: str | None = None,
+    id_column: str | None = None,
+    time_column: str | None = None,
+    ignored: str | None = None,
 ) -> Iterator[Data]:
     """As ``read``, but a table comes some series at a time, so that it may be larger than memory.
+
+    A column of a table that is called ``ignored`` is left out, if there is one.
 
     Example:
         >>> import tempfile
@@ -64,7 +70,7 @@ def stream(
         ['a', 'b']
     """
     if path.is_file() and path.name.lower().endswith(TABLES):
-        for data in stream_table(path, target, id_column, time_column):
+        for data in stream_table(path, target, id_column, time_column, ignored):
             yield data.check(path)
     else:
         yield read(path, target, id_column, time_column)

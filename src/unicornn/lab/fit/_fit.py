@@ -10,15 +10,19 @@ import pandas as pd
 
 from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, load
+from unicornn.estimators._base import Estimator
 from unicornn.lab.fit._data import Data
 
+NO_TARGET = "--target: expected the name of what is to be predicted, got none"
 
-def fit_file(data: Data, out: Path, **options: Any) -> Any:
+
+def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -> Any:
     """Fits a classifier, or a regressor where the target is a quantity, and saves it to a folder.
 
     Args:
         data: what ``read`` returned, with a target.
         out: the folder of the model.
+        target: its name, which the model remembers: such a column of another table is not taken for a channel.
         options: of the estimator.
 
     Example:
@@ -33,18 +37,20 @@ def fit_file(data: Data, out: Path, **options: Any) -> Any:
         UnICORNNClassifier(random_state=0)
     """
     if data.target is None:
-        raise BadValue("--target: expected the name of what is to be predicted, got none")
-    if any(np.isnan(x).any() for x in data.series):
+        raise BadValue(NO_TARGET)
+    if _with_gaps(data) is not None:
         options.setdefault("missing", "mask")
     estimator = (UnICORNNRegressor if data.regression else UnICORNNClassifier)(**options)
     estimator.fit(data.series, data.target)
     estimator.channel_names_ = data.channels
+    if target is not None:
+        estimator.about_["target"] = target
     estimator.save_pretrained(out)
     return estimator
 
 
-def predict_file(model: Path, data: Data) -> pd.DataFrame:
-    """A row for each series: its name, the prediction, and the probabilities of the classes.
+def predict_file(model: Path | Estimator, data: Data) -> pd.DataFrame:
+    """A row for each series: its name, the prediction, and the probabilities of the classes; the model may be a folder.
 
     Example:
         >>> import tempfile
@@ -60,15 +66,15 @@ def predict_file(model: Path, data: Data) -> pd.DataFrame:
         ['series', 'prediction']
     """
     estimator = _model(model, data)
-    table = pd.DataFrame({"series": data.ids, "prediction": estimator.predict(data.series)})
-    if isinstance(estimator, UnICORNNClassifier):
-        for name, column in zip(estimator.classes_, estimator.predict_proba(data.series).T, strict=True):
-            table[f"p({name})"] = column
-    return table
+    if not isinstance(estimator, UnICORNNClassifier):
+        return pd.DataFrame({"series": data.ids, "prediction": estimator.predict(data.series)})
+    likely = estimator.predict_proba(data.series)
+    columns = {f"p({name})": column for name, column in zip(estimator.classes_, likely.T, strict=True)}
+    return pd.DataFrame({"series": data.ids, "prediction": estimator.classes_[likely.argmax(1)], **columns})
 
 
-def features_file(model: Path, data: Data) -> pd.DataFrame:
-    """A row for each series: its name and its features.
+def features_file(model: Path | Estimator, data: Data) -> pd.DataFrame:
+    """A row for each series: its name and its features; the model may be a folder.
 
     Example:
         >>> import tempfile
@@ -88,8 +94,20 @@ def features_file(model: Path, data: Data) -> pd.DataFrame:
     return pd.concat([pd.Series(data.ids, name="series"), features], axis=1)
 
 
-def _model(folder: Path, data: Data) -> Any:
-    estimator = load(folder)
+def _model(model: Path | Estimator, data: Data) -> Any:
+    """The estimator, if it can be asked about these series."""
+    estimator = load(model) if isinstance(model, Path) else model
     if estimator.channel_names_ is not None:
         data.check_channels(estimator.channel_names_)
+    gap = _with_gaps(data)
+    if gap is not None and estimator.missing == "refuse":
+        raise BadValue(
+            f"series {gap}: expected no missing values, as in the file that the model was fitted to, got some; "
+            "fit it again with --missing mask"
+        )
     return estimator
+
+
+def _with_gaps(data: Data) -> str | None:
+    """The name of the first series in which something is missing."""
+    return next((name for name, x in zip(data.ids, data.series, strict=True) if np.isnan(x).any()), None)

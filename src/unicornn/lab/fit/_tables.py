@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ from unicornn.lab.data._archives import opened
 from unicornn.lab.fit._data import Data
 
 IDS = ("series", "series_id", "id", "case", "case_id")
+OTHER_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 TIMES = ("time", "timestamp", "t", "step")
-ROWS = 100_000  # read at a time
+CELLS = 1 << 20  # read at a time
 
 
 def read_table(path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None) -> Data:
@@ -27,11 +29,15 @@ def read_table(path: Path, target: str | None, id_column: str | None = None, tim
 
 
 def stream_table(
-    path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None
+    path: Path,
+    target: str | None,
+    id_column: str | None = None,
+    time_column: str | None = None,
+    ignored: str | None = None,
 ) -> Iterator[Data]:
     """The same, some whole series at a time, for tables larger than memory; in long form, the rows of each series have
-    to follow one another."""
-    columns, first, rest = _opened(path, target, id_column, time_column)
+    to follow one another. A column called ``ignored`` is left out, if there is one."""
+    columns, first, rest = _opened(path, target, id_column, time_column, ignored)
     if columns.series is None:
         for chunk in _all(first, rest):
             yield _wide(path, chunk, iter(()), target, time_column)
@@ -73,7 +79,7 @@ class _Columns(NamedTuple):
 
 
 def _opened(
-    path: Path, target: str | None, id_column: str | None, time_column: str | None
+    path: Path, target: str | None, id_column: str | None, time_column: str | None, ignored: str | None = None
 ) -> tuple[_Columns, pd.DataFrame, Iterator[pd.DataFrame]]:
     """The columns, and the table in parts: the first, and the others."""
     chunks = _chunks(path, id_column)
@@ -88,7 +94,10 @@ def _opened(
             known = ", ".join(columns[:20])
             raise BadValue(f"{name}: expected a column of {path.name}, got {column!r}; there are {known}")
     own = id_column or next(filter(_names_series, columns), None)
-    return _Columns(own, time_column or next((c for c in columns if c.lower() in TIMES), None)), first, chunks
+    time = time_column or next((c for c in columns if c.lower() in TIMES), None)
+    if ignored in columns and ignored not in (own, time, target):
+        first, chunks = first.drop(columns=ignored), (chunk.drop(columns=ignored) for chunk in chunks)
+    return _Columns(own, time), first, chunks
 
 
 def _names_series(column: str) -> bool:
@@ -105,29 +114,43 @@ def _chunks(path: Path, id_column: str | None) -> Iterator[pd.DataFrame]:
             raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install 'unicornn[fit]'") from error
         try:
             file = pq.ParquetFile(path)
-            for batch in file.iter_batches(ROWS):
+            for batch in file.iter_batches(_rows(len(file.schema_arrow))):
                 yield batch.to_pandas()
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorruptData(f"{path}: expected a Parquet file: {error}") from error
         return
-    separator = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-    options: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "low_memory": False}
+    options: dict[str, Any] = {"skipinitialspace": True, "low_memory": False}
     try:
         with opened(path) as file:
             columns = list(map(str, pd.read_csv(file, nrows=0, **options)))
+        other = next((name for mark, name in OTHER_MARKS.items() if len(columns) == 1 and mark in columns[0]), None)
+        if other:
+            raise CorruptData(f"{path}, line 1: expected columns separated by commas, got {other}")
         # As text, for 01 is not 1, and a name must not be a number in one part of the file and text in the next.
         options["dtype"] = {c: str for c in columns if c == id_column or _names_series(c)}
-        with opened(path) as file, pd.read_csv(file, chunksize=ROWS, **options) as chunks:
+        with opened(path) as file, pd.read_csv(file, chunksize=_rows(len(columns)), **options) as chunks:
             for chunk in chunks:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes the cells in excess for names of rows
                     raise CorruptData(f"{path}: expected {len(columns)} cells in a row, as in the header, got more")
                 yield chunk
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OverflowError) as error:
-        why = str(error).removeprefix("Error tokenizing data. C error: ")
-        raise CorruptData(f"{path}: expected a table: {why}") from error
+        raise CorruptData(f"{path}{_in_our_words(str(error))}") from error
 
 
-def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str]) -> np.ndarray:
+def _rows(columns: int) -> int:
+    return max(1, CELLS // max(1, columns))
+
+
+def _in_our_words(error: str) -> str:
+    """What pandas says about a table, with the line where it says one."""
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
+        return f", line {found[2]}: expected {found[1]} cells, as in the header, got {found[3]}"
+    if found := re.search(r"EOF inside string starting at row (\d+)", error):
+        return f", line {int(found[1]) + 1}: expected the end of a text in quotation marks, got that of the file"
+    return f": expected a table: {error.removeprefix('Error tokenizing data. C error: ').strip()}"
+
+
+def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str], target: str | None) -> np.ndarray:
     """Columns as float64, empty cells as NaN; a cell that is no number is named with its line."""
     table = chunk[columns]
     for column in columns:
@@ -142,7 +165,7 @@ def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str]) -> np.ndarray:
         row, column = np.argwhere(bad)[0]
         raise CorruptData(
             f"{path}, line {_line(chunk, row)}: expected a number in column {columns[column]!r}, got "
-            f"{table.iloc[row, column]!r}"
+            f"{table.iloc[row, column]!r}" + ("" if target else "; --target names what is to be predicted")
         )
     return found.to_numpy()
 
@@ -161,7 +184,7 @@ def _wide(path: Path, first: pd.DataFrame, rest: Iterator[pd.DataFrame], target:
         raise CorruptData(f"{path}: expected columns of values, got {target!r} alone")
     series, targets, ids = [], [], []
     for chunk in _all(first, rest):
-        values = _numbers(path, chunk, steps)
+        values = _numbers(path, chunk, steps, target)
         for row, x in enumerate(values):
             seen = np.flatnonzero(~np.isnan(x))
             if not len(seen):
@@ -197,11 +220,12 @@ def _long(
     times: dict[Any, list[np.ndarray]] = {}
     targets: dict[Any, Any] = {}
     for chunk in _all(first, rest):
-        values, names = _numbers(path, chunk, channels), _whole_column(path, chunk, own)
+        values, names = _numbers(path, chunk, channels, target), _whole_column(path, chunk, own)
         labels = None if target is None else _whole_column(path, chunk, target)
         clock = None if time is None else _times(path, chunk, time)
-        for name in pd.unique(names):
-            rows = np.flatnonzero(names == name)
+        codes, present = pd.factorize(names)
+        ends = np.cumsum(np.bincount(codes))
+        for name, rows in zip(present, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True):
             parts.setdefault(name, []).append(values[rows].astype(np.float32))
             if labels is not None:
                 different = np.flatnonzero(labels[rows] != targets.setdefault(name, labels[rows[0]]))
