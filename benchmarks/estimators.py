@@ -11,8 +11,10 @@ import itertools
 import json
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +130,17 @@ def sizes(name: str, folder: Path) -> dict[str, int]:
     return {"n": len(X), "N": max(len(x) for x in X), "d": X[0].shape[1]}
 
 
+def _tell(send: Connection, call: Callable[..., Any], *given: Any) -> None:
+    """At the top of the module, where a process that is not forked finds it."""
+    send.send(call(*given))
+
+
 def _apart(call: Callable[..., Any], *given: Any) -> Any:
-    """What a process of its own returned, or None if it failed. It is forked, so that nothing is imported again."""
-    context = multiprocessing.get_context("fork")
+    """What a process of its own returned, or None if it failed. Where forking is safe it is forked, so that nothing is
+    imported again."""
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=lambda: send.send(call(*given)))
+    process = context.Process(target=_tell, args=(send, call, *given))
     process.start()
     send.close()
     try:

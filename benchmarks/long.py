@@ -17,8 +17,8 @@ gradients clipped to 1.
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
-import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -341,6 +341,16 @@ def peak_memory() -> float:
     return round(peak() / 2**10, 2)
 
 
+def limit_memory(most: int) -> None:
+    """Lets an allocation beyond so many bytes fail, where the system can."""
+    try:
+        resource = importlib.import_module("resource")
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    except (ImportError, OSError, ValueError) as error:  # Windows has no limits, and macOS does not take all of them
+        print(f"--memory: this system does not limit the memory of a process ({error}); only the time is limited",
+              file=sys.stderr)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("task", choices=[*TASKS, "memory"])
@@ -363,7 +373,7 @@ def main() -> None:
     task = TASKS[settings.task]
     settings.stages = settings.stages or task.stages
     settings.l1 = task.l1 if settings.l1 is None else settings.l1
-    resource.setrlimit(resource.RLIMIT_DATA, (settings.memory << 30, settings.memory << 30))
+    limit_memory(settings.memory << 30)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     settings.out.mkdir(parents=True, exist_ok=True)

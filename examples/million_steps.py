@@ -5,6 +5,7 @@ A million steps
 Forward, a gradient, and back to the start bit for bit, in memory that does not grow with the length.
 """
 
+import sys
 import time
 
 import torch
@@ -31,4 +32,5 @@ try:
 except ImportError:  # Windows has none
     pass
 else:
-    print(f"memory at the peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)  # bytes
+    print(f"memory at the peak: {most / 1e6:.0f} MB")

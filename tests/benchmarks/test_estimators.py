@@ -2,6 +2,7 @@
 
 import json
 import os
+import types
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,12 @@ def test_goes_on_where_it_was_stopped(toy, tmp_path, monkeypatch):
         estimators.main()
     found = json.loads(out.read_text())["sets"]["ShapeletSim"]
     assert {method: len(found[method]["scores"]) for method in ("guess", "bank")} == {"guess": 1, "bank": 2}
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_without_fork(monkeypatch):
+    monkeypatch.setattr(estimators, "sys", types.SimpleNamespace(platform="win32"))
+    assert estimators._apart(os.getppid) == os.getpid()
 
 
 @pytest.mark.skipif("UNICORNN_DATA" not in os.environ, reason="UNICORNN_DATA is not set")

@@ -1,9 +1,11 @@
 """The benchmark of very long sequences runs on short ones; its page's table shows what it found."""
 
 import json
+import sys
 
 import pytest
 
+from benchmarks.long import limit_memory
 from docs.build import long
 from tests.benchmarks.run import run
 
@@ -22,3 +24,9 @@ def test_it_runs(task, model, tmp_path, monkeypatch):
     (cells,) = map(long.row, long.runs(task))
     assert cells[0] == model
     assert list(long.plots()) == [f"long_{task}"]
+
+
+def test_a_system_without_limits_is_told_of(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    limit_memory(1 << 30)
+    assert capsys.readouterr().err.startswith("--memory: this system does not limit")
