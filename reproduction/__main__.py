@@ -72,10 +72,10 @@ def keep(path: Path, runs: Iterable[Run]) -> None:
 
 
 def measured(run: Run) -> dict[str, Any]:
-    """How many sequences were tested; the effective time steps Δt σ̂(c) after training, (L, m), where they are drawn."""
+    """How many sequences were tested; the effective time steps Δt σ̂(c) of the best weights, (L, m), where they are drawn."""
     path = run.path / "predictions.npz"
     tested = {"test_sequences": len(np.load(path, allow_pickle=False)["target"])} if path.exists() else {}
-    if not run.finished or not run.path.name.startswith("psmnist"):
+    if not run.path.name.startswith("psmnist") or not (run.path / "best.safetensors").exists():
         return tested
     rnn = load_network(run).rnn
     return tested | {"time_steps": [[float(f"{a:.3g}") for a in layer] for layer in rnn.time_steps().tolist()]}  # type: ignore[operator]

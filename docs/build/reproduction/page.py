@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from docs.build.reproduction import plots as drawing
 from docs.build.reproduction import tables
+from docs.build.reproduction.rates import rates
 from docs.build.reproduction.summary import summary
 
 PAGE = "docs/reproduction.md"
@@ -15,7 +16,8 @@ PLOTS = ("curve", "recipe", "ablation", "imdb", "subsampling", "weight-norms", "
 
 def blocks() -> dict[str, list[str]]:
     drawn = drawing.plots()
-    found = {"summary": summary()} | {name: getattr(tables, name)() for name in TABLES}
+    found = {"summary": summary(), "rates": rates(), "time-steps": tables.time_steps()}
+    found |= {name: getattr(tables, name)() for name in TABLES}
     found |= {
         f"{name}-commands": tables.commands(name) for name in TABLES if name not in ("trials", "equal", "retraining")
     }

@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from docs.build.reproduction.results import Record, authors, group, settings, together
+from docs.build.reproduction.results import Record, authors, group, psmnist, settings, together
 from unicornn.lab.report._plots import COLOURS, learning_curves, make_axes, time_steps, weight_norms
 
 DEPTHS = {"stacked": "UnICORNN", "residual": "res-UnICORNN (S=2)", "frozen": "c not trained"}
@@ -88,9 +88,8 @@ def _subsampling() -> Iterator[tuple[str, Figure]]:
 
 
 def _time_steps() -> Iterator[tuple[str, Figure]]:
-    for run in group("recipes"):
-        if "time_steps" in run and run["name"] == "psmnist":
-            yield "time-steps", time_steps(torch.tensor(run["time_steps"]))
+    if found := psmnist():
+        yield "time-steps", time_steps(torch.tensor(found[0]["time_steps"]))
 
 
 def plots() -> dict[str, Figure]:

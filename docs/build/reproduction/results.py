@@ -29,6 +29,16 @@ def unfinished(name: str) -> list[Record]:
     return [run for run in _all(name) if not run["result"]]
 
 
+def psmnist() -> tuple[Record, bool] | None:
+    """The run whose time steps are shown, and whether it read pixel by pixel: such a run if there is one, also an
+    unfinished one, or else one that read several pixels per step."""
+    for name, single in (("scales", True), ("recipes", False)):
+        for run in _all(name):
+            if run["name"] == "psmnist" and "time_steps" in run:
+                return run, single
+    return None
+
+
 def _all(name: str) -> list[Record]:
     path = RUNS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else []

@@ -16,6 +16,7 @@ from docs.build.reproduction.results import (
     epochs,
     group,
     metric,
+    psmnist,
     settings,
     test_words,
     tested,
@@ -197,6 +198,22 @@ def ablations() -> list[str]:
         for L, each in sorted(together(runs.get(name, []), lambda run: settings(run)["num_layers"]).items()):
             rows.append([f"{label}, L = {L}", test_words(each), len(each), epochs(each)])
     return table(["changed", "test accuracy", "seeds", "epochs"], rows)
+
+
+def time_steps() -> list[str]:
+    """Of which network the time steps are, and how far the smallest is from the largest possible one."""
+    if (found := psmnist()) is None:
+        return ["No network has been trained yet."]
+    run, single = found
+    own, done = settings(run), run["result"]["epochs"] if run["result"] else int(run["curve"]["epoch"][-1])
+    most = max(own["dt"]) if isinstance(own["dt"], list) else own["dt"]
+    least = min(a for layer in run["time_steps"] for a in layer)
+    reads = "pixel by pixel" if single else f"{own['patch']} pixels per step"
+    start = "from time scales that were spread at the start" if own.get("init") == "spread" else "as initialised by the paper"
+    return [
+        f"The network read {reads}, {start}, and was trained for {done} epochs. Its smallest time step is {least:.3g}, "
+        f"{most / least:.1f} times smaller than Δt = {most:g}, the largest possible one; in the paper it is 28 times smaller."
+    ]
 
 
 def retraining() -> list[str]:

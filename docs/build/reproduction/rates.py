@@ -1,0 +1,53 @@
+"""The published numbers for the two rates, the paper's and later ones, beside ours."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from docs.build.pages import measured, table
+from docs.build.reproduction.summary import ROWS, chosen, tested_words
+from unicornn.lab import tasks
+from unicornn.lab._text import NONE
+
+
+class Later(NamedTuple):
+    """Root mean squared errors that were published after the paper. ``causal``: an output depends on the past only."""
+
+    model: str
+    hr: float
+    rr: float | None
+    causal: bool
+    source: str
+
+
+LATER = (
+    Later("LEM", 0.85, None, True, "Rusch et al., ICLR 2022"),
+    Later("S4", 0.332, 0.247, False, "Gu et al., ICLR 2022; quoted by Hasani et al., ICLR 2023"),
+    Later("Liquid-S4", 0.303, 0.158, False, "Hasani et al., ICLR 2023"),
+)
+
+
+def rates() -> list[str]:
+    """The paper's numbers, those of later models, and ours."""
+    hr, rr = ({quoted.model: quoted for quoted in tasks.find(f"bidmc-{rate}").paper} for rate in ("hr", "rr"))
+    metric = tasks.find("bidmc-hr").metric
+    rows = [
+        [model, *(metric.text(q[model].value, q[model].deviation) for q in (hr, rr)), "yes", "the paper, tab:medical"]
+        for model in hr
+    ]
+    rows += [
+        [each.model, f"{each.hr:g}", NONE if each.rr is None else f"{each.rr:g}", "yes" if each.causal else "**no**",
+         each.source]
+        for each in LATER
+    ]  # fmt: skip
+    ours = [tested_words(chosen(row)[0]) for row in ROWS if row.task in ("bidmc-hr", "bidmc-rr")]
+    rows.append(["UnICORNN, our recipe", *ours, "yes", "here"])
+    sets = measured("estimators")["sets"]
+    guessed = [metric.text(sets[name]["guess"]["scores"][0]) for name in ("heart rate", "respiratory rate")]
+    return [
+        *table(["model", "heart rate", "respiratory rate", "causal", "from"], rows),
+        "",
+        f"By patient (`--set split=patient`) the task is another one. There, the mean of the training targets has an error of "
+        f"{guessed[0]} for the heart rate and of {guessed[1]} for the respiratory rate, whatever the window "
+        "(`python -m benchmarks.estimators`).",
+    ]

@@ -1,0 +1,23 @@
+"""The core: the layer, its theory, the baselines and streams. The rest says what it needs."""
+
+import importlib
+
+import torch
+
+from unicornn import UnICORNN, baselines, streams, suggest_dt, theory
+
+layer = UnICORNN(2, 8, num_layers=2)
+u = torch.randn(100, 3, 2)
+output, state = layer(u)
+output.mean().backward()
+assert not layer.inverse(u, state).y.any()
+assert suggest_dt(10_000) > 0
+assert theory.hamiltonian(layer, u).shape == (2, 100, 3)
+assert baselines.MODELS["gru"](2, 8)(u)[0].shape == (100, 3, 8)
+assert streams.Stream(layer).push({"a": u[:, 0].numpy()})["a"].shape == (8,)
+said = ""
+try:
+    importlib.import_module("unicornn.estimators")
+except ImportError as error:
+    said = str(error)
+assert "unicornn[fit]" in said, "the estimators need more than the core, and say so"

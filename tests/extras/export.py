@@ -1,0 +1,9 @@
+"""An ONNX file, which is compared with the layer by onnxruntime as it is written."""
+
+import onnxruntime
+
+from unicornn import UnICORNN
+from unicornn.export import onnx
+
+session = onnxruntime.InferenceSession(onnx(UnICORNN(2, 4), "layer.onnx", kind="step"))
+assert [each.name for each in session.get_inputs()] == ["u", "y", "z"]
