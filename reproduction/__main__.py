@@ -72,7 +72,7 @@ def keep(path: Path, runs: Iterable[Run]) -> None:
 
 
 def measured(run: Run) -> dict[str, Any]:
-    """How many sequences were tested; the effective time steps Δt σ̂(c) of the best weights, (L, m), where they are drawn."""
+    """How many sequences were tested; the effective time steps Δt σ̂(c) of the best weights, (L, m), if drawn."""
     path = run.path / "predictions.npz"
     tested = {"test_sequences": len(np.load(path, allow_pickle=False)["target"])} if path.exists() else {}
     if not run.path.name.startswith("psmnist") or not (run.path / "best.safetensors").exists():

@@ -236,8 +236,8 @@ def _energies() -> Iterator[Planned]:
 
 
 def _scales() -> Iterator[Planned]:
-    """Time scales spread from the start, one cycle of the learning rate; psMNIST pixel by pixel, CIFAR-10 with the noise
-    of the authors' code and with uniform noise, as the paper describes it."""
+    """Time scales spread from the start, one cycle of the learning rate; psMNIST pixel by pixel, CIFAR-10 with the
+    noise of the authors' code and with uniform noise, as the paper describes it."""
     once: dict[str, object] = {"init": "spread", "schedule": "onecycle", "clip": 1}
     for seed in range(5):
         options = ("--seed", str(seed), "--epochs", "300")

@@ -1,10 +1,17 @@
 """The core: the layer, its theory, the baselines and streams. The rest says what it needs."""
 
 import importlib
+import sys
+from pathlib import Path
 
 import torch
 
+import unicornn
 from unicornn import UnICORNN, baselines, streams, suggest_dt, theory
+
+project, version = sys.argv[1:]
+assert unicornn.__version__ == version
+assert not Path(unicornn.__file__).is_relative_to(project), "this is not the wheel's"
 
 layer = UnICORNN(2, 8, num_layers=2)
 u = torch.randn(100, 3, 2)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-project = sys.argv[1]
+project, _ = sys.argv[1:]
 CONF = f"""
 from pathlib import Path
 __file__ = str(Path({project!r}) / "docs" / "conf.py")

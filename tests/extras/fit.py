@@ -14,5 +14,5 @@ model.save_pretrained("model")
 assert (UnICORNNClassifier.from_pretrained("model").predict(X) == model.predict(X)).all()
 
 np.savez("series.npz", X=X, pitch=y)
-command = [sys.executable, "-m", "unicornn", "fit", "series.npz", "--target", "pitch", "--dry-run"]
-subprocess.run(command, check=True)
+for words in ("fit series.npz --target pitch --out fitted", "predict fitted series.npz"):
+    subprocess.run([sys.executable, "-m", "unicornn", *words.split()], check=True)

@@ -47,7 +47,7 @@ def rates() -> list[str]:
     return [
         *table(["model", "heart rate", "respiratory rate", "causal", "from"], rows),
         "",
-        f"By patient (`--set split=patient`) the task is another one. There, the mean of the training targets has an error of "
-        f"{guessed[0]} for the heart rate and of {guessed[1]} for the respiratory rate, whatever the window "
+        "By patient (`--set split=patient`) the task is another one. There, always answering the mean of the training "
+        f"targets has an error of {guessed[0]} for the heart rate and of {guessed[1]} for the respiratory rate "
         "(`python -m benchmarks.estimators`).",
     ]

@@ -209,10 +209,13 @@ def time_steps() -> list[str]:
     most = max(own["dt"]) if isinstance(own["dt"], list) else own["dt"]
     least = min(a for layer in run["time_steps"] for a in layer)
     reads = "pixel by pixel" if single else f"{own['patch']} pixels per step"
-    start = "from time scales that were spread at the start" if own.get("init") == "spread" else "as initialised by the paper"
+    begun = (
+        "time scales that were spread from the start" if own.get("init") == "spread" else "the paper's initialisation"
+    )
     return [
-        f"The network read {reads}, {start}, and was trained for {done} epochs. Its smallest time step is {least:.3g}, "
-        f"{most / least:.1f} times smaller than Δt = {most:g}, the largest possible one; in the paper it is 28 times smaller."
+        f"The network read {reads}, and was trained for {done} epochs, with {begun}. Its smallest time step is "
+        f"{least:.3g}, which is {most / least:.1f} times smaller than Δt = {most:g}, the largest possible one. In the "
+        "paper it is 28 times smaller."
     ]
 
 
