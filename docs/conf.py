@@ -25,6 +25,7 @@ extensions = [
     "docs.build.site.docstrings",
     "docs.build.site.labels",
     "docs.build.site.mathml",
+    "docs.build.site.units",
 ]
 exclude_patterns = ["build", "figures", "**/GALLERY_HEADER.rst", "tutorials", "__pycache__"]
 default_role = "code"

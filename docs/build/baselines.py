@@ -23,15 +23,27 @@ def parameters(name: str, d: int, m: int) -> int:
     return models.free_parameters(models.layers(name)(d, m, 1, **OPTIONS.get(name, {})))
 
 
-def facts_table() -> list[str]:
-    """What is known without measuring."""
-    head = ("model", "a step", "parameters of a layer", f"at d=m={COUNTED}", "multiply-adds of a step")
-    rows = []
-    for name, fact in FACTS.items():
-        count = f"{parameters(name, COUNTED, COUNTED):,}"
-        cells = fact.equation, fact.parameters, count, fact.work, fact.waiting, fact.invertible, fact.gradients
-        rows.append((f"**{fact.name}**, {fact.source}", *cells))
-    return table((*head, "of these, after the state", "invertible", "gradients"), rows)
+def equations_table() -> list[str]:
+    """What the models compute, and what is known of their gradients."""
+    rows = [(f"**{fact.name}**, {fact.source}", fact.equation, fact.gradients) for fact in FACTS.values()]
+    return table(("model", "a step", "gradients"), rows)
+
+
+def sizes_table() -> list[str]:
+    """What is counted without measuring."""
+    rows = [
+        (
+            fact.name,
+            fact.parameters,
+            f"{parameters(name, COUNTED, COUNTED):,}",
+            fact.work,
+            fact.waiting,
+            fact.invertible,
+        )
+        for name, fact in FACTS.items()
+    ]
+    head = ("model", "parameters of a layer", f"at d=m={COUNTED}", "multiply-adds of a step")
+    return table((*head, "of these, after the state", "invertible"), rows)
 
 
 def memory_in_words(memory: Mapping[str, float], slope: float | None) -> str:
@@ -80,7 +92,8 @@ def about(*results: Mapping[str, Any]) -> list[str]:
 
 def blocks() -> dict[str, list[str]]:
     speed, worms = measured("bench/speed"), measured("bench/worms")
-    return {"facts": facts_table(), "measured": measured_table(speed, worms), "about": about(speed, worms)}
+    facts = {"equations": equations_table(), "sizes": sizes_table()}
+    return facts | {"measured": measured_table(speed, worms), "about": about(speed, worms)}
 
 
 def plots() -> dict[str, Figure]:

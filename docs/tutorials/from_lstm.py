@@ -2,9 +2,9 @@
 From nn.LSTM to UnICORNN
 ========================
 
-You have a PyTorch model with an ``nn.LSTM`` in it, and sequences that are too long for it: it forgets, it takes its
-time, or the memory is not enough. This tutorial replaces the layer, and says what changes, how to choose ``dt`` and
-``alpha``, and what to watch.
+You have a PyTorch model with an ``nn.LSTM`` in it, and sequences that are too long for it: it forgets, it is slow, or
+memory runs out. This tutorial replaces the layer, and says what changes, how to choose ``dt`` and ``alpha``, and what
+to watch. Beside the layer, it needs ``pip install matplotlib``.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ for module in (lstm, layer):
 # Three things are different:
 #
 # - **There are no gates.** Each neuron is an oscillator with a position y and a velocity z, driven by the input. It
-#   forgets nothing, so a sequence that has to be forgotten should be started from a new state.
+#   forgets nothing by itself; to forget the past, begin again from a new state.
 # - **Dropout is one mask per sequence**, after each layer, instead of a new one at each step.
 # - **You can ask for less.** With ``output="last"`` only the last output is stored, and the gradient recovers the
 #   states backwards in time instead of keeping them. Memory then does not depend on N.
@@ -94,8 +94,8 @@ plt.legend()
 plt.show()
 
 # %%
-# Thirty batches are enough to see where each is going. They are not a verdict on LSTMs; the page on the reproduction
-# has runs to the end, with tuned settings.
+# A few dozen batches are enough to see where each is going. They are not a verdict on LSTMs, which had half as many
+# batches here; :doc:`the reproduction </reproduction>` has longer runs, with tuned settings.
 #
 # How to choose dt
 # ----------------
@@ -107,8 +107,8 @@ for N in (500, 10_000, 100_000, 1_000_000):
     print(f"N = {N:>9,}: dt = {suggest_dt(N):.4f}")
 
 # %%
-# With your own data at hand, let it measure: ``suggest_dt(N, input=u)``. To see what a choice does, follow the
-# gradient back through one of your sequences. Here Δt is ten times too large for 20,000 steps, and then right:
+# If you have data of your own, let it measure: ``suggest_dt(N, input=u)``. To see what a choice does, follow the
+# gradient back through one of your sequences. Here Δt is first ten times too large for 20,000 steps, and then right:
 
 u = torch.randn(20_000, 1, 2)
 torch.manual_seed(1)
@@ -125,10 +125,10 @@ plots.growth(right, u).draw()
 # %%
 # How to choose alpha
 # -------------------
-# α is a spring that pulls every oscillator back to rest. With α = 0 nothing but the tanh does, and the layer
-# integrates: good for signals that have to be summed up. With a large α it oscillates quickly and stays small: good
-# for noisy inputs and for long sequences. The paper's values lie between 0 and 30. Keep a²(α + w) well below 4, where
-# a is a neuron's time step: beyond it the oscillation is no longer stable.
+# α is a spring that pulls every oscillator back to rest. With α = 0 only the tanh does so, and the layer integrates,
+# which is good for signals that have to be summed up. With a large α it oscillates quickly and stays small, which is
+# good for noisy inputs and for long sequences. The paper's values lie between 0 and 30. Keep a²(α + w) well below 4,
+# where a is a neuron's time step; beyond 4 the oscillation is no longer stable.
 
 u = torch.randn(2000, 1, 2)
 for alpha in (0.0, 1.0, 10.0):
@@ -143,7 +143,8 @@ plt.show()
 # %%
 # What to watch
 # -------------
-# The time steps of the neurons, which start out spread if ``init="spread"`` and move apart by training otherwise:
+# Watch the time steps of the neurons. With ``init="spread"`` they are spread from the start; otherwise training has to
+# move them apart.
 
 plots.time_steps(trained).draw()
 

@@ -2,9 +2,10 @@ r"""
 From the paper's equation to a trained network
 ==============================================
 
-Rusch and Mishra, *UnICORNN: A recurrent model for learning very long time dependencies* (ICML 2021), as something to
-run. Each section takes an equation or a proposition, states it, and shows it for a layer. Equations have the labels
-of the paper's LaTeX source; each label leads to its number in the PDF.
+This is the paper by Rusch and Mishra, *UnICORNN: A recurrent model for learning very long time dependencies* (ICML
+2021), as something to run. Each section takes an equation or a proposition, states it, and shows it for a layer.
+Equations have the labels of the paper's LaTeX source; each label leads to its number in the PDF. You need
+``pip install 'unicornn[train]'``.
 """
 
 import matplotlib.pyplot as plt
@@ -113,8 +114,9 @@ limits = theory.bounds(short, N, float(target.abs().max()))
 print(f"largest gradient: {largest:.3g}; eq:gbd: {limits.gradient:.3g}; at any length: {limits.gradient_always:.3g}")
 
 # %%
-# Over long sequences gradients do grow exponentially, if slowly; the page on the theory derives how fast, and
-# ``suggest_dt`` keeps it in hand. For the lengths and time steps of the paper's experiments the growth is modest.
+# Over long sequences gradients do grow exponentially, if slowly. :doc:`The page on the theory </theory>` derives how
+# fast, and ``suggest_dt`` gives a time step that keeps the growth small. For the lengths and time steps of the paper's
+# experiments it is modest.
 #
 # Proposition 3.2: gradients do not vanish
 # ----------------------------------------
@@ -142,8 +144,8 @@ for L, S in ((1, 0), (2, 0), (7, 0), (7, 2)):
     print(f"L = {L}, S = {S or '-'}: the paper's exponent is {theory.papers_exponent(L, S)}")
 
 # %%
-# That is the order of one way through the layers. The page on the theory shows that all ways together are of order Δt
-# for any number of layers.
+# That is the order of one path through the layers. :doc:`The page on the theory </theory>` shows that all paths
+# together are of order Δt for any number of layers.
 #
 # A trained network
 # -----------------
@@ -176,8 +178,8 @@ plt.show()
 # %%
 # What it learned
 # ---------------
-# fig:multi_scale_psmnist of the paper shows the time steps of a trained network's neurons, fig:weights the norms of w
-# during training, which the bounds depend on. Here they are for the network above:
+# fig:multi_scale_psmnist of the paper shows the time steps of a trained network's neurons, and fig:weights shows the
+# norms of w during training, on which the bounds depend. Here they are for the network above:
 
 plots.time_steps(network).draw()
 

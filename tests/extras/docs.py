@@ -12,7 +12,7 @@ exec(compile(Path(__file__).read_text(encoding="utf-8"), __file__, "exec"))
 import docs.build.__main__
 extensions.remove("docs.build.site.api")  # it writes into the project
 sphinx_gallery_conf |= {{"examples_dirs": ["scripts"], "gallery_dirs": ["gallery"]}}
-html_static_path = html_css_files = []
+html_static_path, html_css_files = [], []
 """
 PAGE = """# A page
 

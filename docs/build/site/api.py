@@ -65,7 +65,7 @@ def members(cls: type) -> list[str]:
         if base.__module__.startswith("unicornn"):
             for name, value in vars(base).items():
                 shown = callable(value) or isinstance(value, property | classmethod)
-                if shown and not name.startswith("_") and inspect.getdoc(getattr(cls, name)):
+                if shown and not name.startswith("_") and name != "extra_repr" and inspect.getdoc(getattr(cls, name)):
                     found[name] = None
     return list(found)
 
