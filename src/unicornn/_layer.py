@@ -45,8 +45,8 @@ def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
 class UnICORNN(Recurrent):
     """L layers of undamped, independent, controlled oscillators (eq:ucrn) over a batch of sequences.
 
-    It takes and returns what ``nn.LSTM`` does, PackedSequence included. Gradients need no stored
-    states: they are recovered backwards in time, bit for bit, so memory does not grow with the length of the sequence.
+    It takes and returns what ``nn.LSTM`` does, PackedSequence included. Gradients need no stored states: the states are
+    recovered backwards in time, bit for bit, so memory does not grow with the length of the sequence.
 
     Args:
         input_size: d.
