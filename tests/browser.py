@@ -13,12 +13,12 @@ FLAGS = (
 )  # fmt: skip
 
 
-def opened(page, folder):
+def opened(page, folder, query=""):
     """The document of the page, and the log; the test is skipped where there is no browser."""
     chrome = next(filter(None, map(shutil.which, NAMES)), None)
     if chrome is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
-    command = [chrome, *FLAGS, f"--user-data-dir={folder / 'profile'}", page.as_uri()]
+    command = [chrome, *FLAGS, f"--user-data-dir={folder / 'profile'}", page.as_uri() + query]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout, done.stderr
 

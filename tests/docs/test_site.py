@@ -1,6 +1,7 @@
 """The site: built without a warning, complete, and whole without a network."""
 
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -16,7 +17,8 @@ pytest.importorskip("sphinx")
 from bs4 import BeautifulSoup
 from sphinx.util.inventory import InventoryFile
 
-from docs.build.site import api, docstrings, labels
+from docs.build.site import api, docstrings, labels, units
+from tests.browser import complaints, opened
 
 COMMAND = ["-m", "sphinx", "-q", "-W", "--keep-going"]
 
@@ -51,6 +53,17 @@ def test_every_public_name_is_in_the_reference(name):
         assert f":: {full}\n" in page, full
 
 
+def test_every_public_class_and_function_has_an_example():
+    """The tests of the package run them. The command has none, and neither have errors."""
+    without = []
+    for name in api.modules():
+        module = importlib.import_module(name)
+        for thing in (getattr(module, key) for key in api.names(module)):
+            if inspect.isroutine(thing) or (isinstance(thing, type) and not issubclass(thing, BaseException)):
+                without += [] if ">>>" in (thing.__doc__ or "") else [f"{name}.{thing.__name__}"]
+    assert without == ["unicornn.lab.cli.main"]
+
+
 def test_labels_have_rows_to_lead_to():
     assert labels.table()["eq:ucrn"].startswith("(6), in")
     assert len({labels.anchor(label) for label in labels.table()}) == len(labels.table())
@@ -67,6 +80,11 @@ def test_labels_have_rows_to_lead_to():
 )
 def test_docstrings_are_text(line, escaped):
     assert docstrings.escape(line) == escaped
+
+
+def test_numbers_stay_with_their_units():
+    said = units.joined("86.0 ± 0.1 % (3 seeds), 12 of 50, 45 min 7 s, 3 steps")
+    assert said.replace("\xa0", "~") == "86.0~±~0.1~% (3~seeds), 12 of 50, 45~min 7~s, 3 steps"
 
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
@@ -134,6 +152,14 @@ def test_a_page_needs_no_network(pages):
         loaded += [tag["href"] for tag in page.find_all("link", href=True)]
         assert not [target for target in loaded if urlsplit(target).netloc], path.name
         assert not page.find_all(class_="system-message"), path.name
+
+
+@pytest.mark.slow
+def test_the_search_finds_without_a_network(site, tmp_path):
+    found, log = opened(site / "search.html", tmp_path, "?q=lyapunov")
+    assert not complaints(log)
+    results = BeautifulSoup(found, "html.parser").select("#search-results li a")
+    assert "theory.html" in {urlsplit(result["href"]).path for result in results}
 
 
 @pytest.mark.slow

@@ -60,6 +60,6 @@ def test_a_plot_is_drawn(name, tmp_path):
 
 def test_a_long_line_is_thinned():
     line = plots._line("", torch.arange(10_500.0))
-    assert 900 <= len(line.y) <= plots.POINTS
+    assert 900 <= len(line.y) <= plots._POINTS
     assert line.x[:2] == [1, 12]
     assert line.y[:2] == [0, 11]

@@ -29,13 +29,19 @@ from unicornn.theory._jacobian import blocks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LN10 = math.log(10)
-POINTS = 1000  # of a line at most: a picture has no room for more
+_LN10 = math.log(10)
+_POINTS = 1000  # of a line at most: a picture has no room for more
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line through (x, y), and if ``low`` and ``high`` are given what lies between them."""
+    """A line through (x, y), and if ``low`` and ``high`` are given what lies between them.
+
+    Example:
+        >>> from unicornn.theory.plots import Line
+        >>> Line("squares", [1, 2, 3], [1, 4, 9]).low
+        ()
+    """
 
     label: str
     x: Sequence[float]
@@ -47,7 +53,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines. ``axes`` are matplotlib's settings; ``vertical`` and ``horizontal`` are marks with a label."""
+    """Axes with lines. ``axes`` are matplotlib's settings; ``vertical`` and ``horizontal`` are marks with a label.
+
+    Example:
+        >>> from unicornn.theory.plots import Line, Panel
+        >>> Panel("x", "x²", [Line("squares", [1, 2], [1, 4])], {"yscale": "log"}).y
+        'x²'
+    """
 
     x: str
     y: str
@@ -104,14 +116,23 @@ def _line(label: str, values: Tensor, x: Tensor | None = None, quartiles: Sequen
     x = torch.arange(1, len(values) + 1) if x is None else x
 
     def thin(t: Tensor) -> list[float]:
-        return [float(f"{v:.6g}") for v in t.detach().cpu()[:: max(1, -(-len(values) // POINTS))].tolist()]
+        return [float(f"{v:.6g}") for v in t.detach().cpu()[:: max(1, -(-len(values) // _POINTS))].tolist()]
 
     low, high = map(thin, quartiles) if quartiles else ([], [])
     return Line(label, thin(x), thin(values), low, high, style)
 
 
 def energy(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
-    """eq:hamil of the first layer along a run, relative to its first value, beside that of explicit Euler."""
+    """eq:hamil of the first layer along a run, relative to its first value, beside that of explicit Euler.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.energy(UnICORNN(2, 8), torch.ones(50, 1, 2))
+        >>> [line.label for line in plot.panels[0].lines]
+        ['symplectic Euler: UnICORNN', 'explicit Euler']
+    """
     orbit, lines = theory.orbits(layer, input, state)[0], []
     for name, run in (("symplectic Euler: UnICORNN", orbit), ("explicit Euler", theory.explicit_euler(orbit))):
         H = theory.energy(run).sum((1, 2))
@@ -121,7 +142,16 @@ def energy(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
 
 
 def gradient_energy(layer: UnICORNN, input: Tensor, parameter: str = "w", state: Any = None) -> Plot:
-    """eq:hsgHam of every layer's gradients: the median over neurons and sequences, and what lies between quartiles."""
+    """eq:hsgHam of every layer's gradients: the median over neurons and sequences, and what lies between quartiles.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.gradient_energy(UnICORNN(2, 8, num_layers=2), torch.randn(50, 1, 2))
+        >>> len(plot.panels[0].lines)
+        2
+    """
     lines = []
     for l, H in enumerate(theory.gradient_hamiltonian(layer, input, parameter, state)):
         low, middle, high = torch.quantile(H.abs().flatten(1), torch.tensor([0.25, 0.5, 0.75], dtype=H.dtype), dim=1)
@@ -130,7 +160,16 @@ def gradient_energy(layer: UnICORNN, input: Tensor, parameter: str = "w", state:
 
 
 def volume(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
-    """The volume of phase space along a run, the product of all determinants of eq:mat2, beside explicit Euler's."""
+    """The volume of phase space along a run, the product of all determinants of eq:mat2, beside explicit Euler's.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> ours, theirs = plots.volume(UnICORNN(2, 8), torch.randn(50, 1, 2)).panels[0].lines
+        >>> ours.y[-1], theirs.y[-1] > 1
+        (1.0, True)
+    """
     orbit = theory.orbits(layer, input, state)[0]
     ours = torch.linalg.det(blocks(orbit)).log().mean((1, 2)).cumsum(0).exp()
     other = theory.explicit_euler(orbit)
@@ -142,7 +181,16 @@ def volume(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
 
 
 def bounds(layer: UnICORNN, input: Tensor) -> Plot:
-    """eq:hsbd beside the largest |y_n| and |z_n| of all layers, from a zero state."""
+    """eq:hsbd beside the largest |y_n| and |z_n| of all layers, from a zero state.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.bounds(UnICORNN(2, 8, dt=0.01), torch.randn(50, 1, 2))
+        >>> [panel.y for panel in plot.panels]
+        ['|y|, at most', '|z|, at most']
+    """
     run, panels = theory.orbits(layer, input), []
     N = len(run[0].x)
     with warnings.catch_warnings():
@@ -158,7 +206,16 @@ def bounds(layer: UnICORNN, input: Tensor) -> Plot:
 
 
 def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state: Any = None) -> Plot:
-    """Contributions of step k to the gradient of w¹ at step n: all ways, the paper's one way, and its formula."""
+    """Contributions of step k to the gradient of w¹ at step n: all ways, the paper's one way, and its formula.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.contributions(UnICORNN(2, 4), torch.randn(10, 1, 2))
+        >>> [line.label for line in plot.panels[0].lines]
+        ['exact', 'one way, eq:p43', 'formula']
+    """
     every = {"exact": theory.contributions, "one way, eq:p43": theory.one_way, "formula": theory.representation}
     lines = [_line(name, f(layer, input, target, state).flatten(1).norm(dim=1)) for name, f in every.items()]
     title = "Contribution of step k to ∂E/∂w of the first layer"
@@ -166,25 +223,43 @@ def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, 
 
 
 def profile(modules: Mapping[str, nn.Module], input: Tensor, loss: Callable[[Tensor], Tensor] | None = None) -> Plot:
-    """``gradient_profile`` of several modules side by side, relative to the last step's."""
+    """``gradient_profile`` of several modules side by side, relative to the last step's.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> modules = {"UnICORNN": UnICORNN(2, 8), "LSTM": torch.nn.LSTM(2, 8)}
+        >>> len(plots.profile(modules, torch.randn(50, 1, 2)).panels[0].lines)
+        2
+    """
     lines = []
     for name, module in modules.items():
         sizes = theory.gradient_profile(module, input, loss).flip(0)
-        at = torch.logspace(0, math.log10(len(sizes)), POINTS).round().long().unique() - 1  # the axis is logarithmic
+        at = torch.logspace(0, math.log10(len(sizes)), _POINTS).round().long().unique() - 1  # the axis is logarithmic
         lines.append(_line(name, (sizes / sizes[:10].mean()).clamp_min(1e-30)[at], at + 1))
     panel = Panel("steps before the end", "‖∂E/∂u‖, relative", lines, {"xscale": "log", "yscale": "log"})
     return Plot("How much a step still matters at the end", [panel])
 
 
 def growth(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
-    """``gradient_growth``: the size of every layer's gradient along the sequence, and each neuron's exponent."""
+    """``gradient_growth``: the size of every layer's gradient along the sequence, and each neuron's exponent.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.growth(UnICORNN(2, 8), torch.randn(100, 1, 2))
+        >>> [panel.x for panel in plot.panels]
+        ['steps before the end', 'neuron, sorted']
+    """
     found = theory.gradient_growth(layer, input, state)
     back = torch.as_tensor(found.N - found.steps)
-    sizes = [_line(f"layer {l + 1}", own / LN10, back) for l, own in enumerate(found.layers.T)]
+    sizes = [_line(f"layer {l + 1}", own / _LN10, back) for l, own in enumerate(found.layers.T)]
     exponents = [
         _line(f"layer {l + 1}", own.sort().values, torch.arange(len(own))) for l, own in enumerate(found.exponents)
     ]
-    end = (LARGEST / LN10, "float32 ends here") if bool((found.layers > LARGEST / 2).any()) else None
+    end = (LARGEST / _LN10, "float32 ends here") if bool((found.layers > LARGEST / 2).any()) else None
     return Plot(
         "How the gradient grows on its way back",
         [
@@ -195,7 +270,16 @@ def growth(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
 
 
 def lyapunov(modules: Mapping[str, nn.Module], input: Tensor, period: int = 10) -> Plot:
-    """The estimate of the largest Lyapunov exponent of several modules as it settles."""
+    """The estimate of the largest Lyapunov exponent of several modules as it settles.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.lyapunov({"UnICORNN": UnICORNN(2, 8)}, torch.randn(200, 1, 2))
+        >>> plot.panels[0].lines[0].x[:3]
+        [10.0, 20.0, 30.0]
+    """
     lines = []
     for name, module in modules.items():
         running = theory.lyapunov_exponent(module, input, period=period).running.mean(1)
@@ -204,7 +288,16 @@ def lyapunov(modules: Mapping[str, nn.Module], input: Tensor, period: int = 10) 
 
 
 def reconstruction(layer: UnICORNN, input: Tensor, lengths: Sequence[int]) -> Plot:
-    """Error of the recovered start, and of the gradient of w¹, by inversion in plain floats, against the length."""
+    """Error of the recovered start, and of the gradient of w¹, by inversion in plain floats, against the length.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> plot = plots.reconstruction(UnICORNN(2, 8), torch.randn(20, 1, 2), (10, 20))
+        >>> plot.panels[0].lines[0].x
+        [10, 20]
+    """
     results, axes = [theory.reconstruction_error(layer, input[:N]) for N in lengths], {"xscale": "log", "yscale": "log"}
     starts, gradients = [], []
     for l in range(layer.num_layers):
@@ -221,13 +314,30 @@ def reconstruction(layer: UnICORNN, input: Tensor, lengths: Sequence[int]) -> Pl
 
 
 def time_steps(layer: UnICORNN) -> Plot:
-    """fig:multi_scale_psmnist: the effective time steps Δt·σ̂(c) of every layer's neurons, sorted."""
+    """fig:multi_scale_psmnist: the effective time steps Δt·σ̂(c) of every layer's neurons, sorted.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> len(plots.time_steps(UnICORNN(2, 8, num_layers=3)).panels[0].lines)
+        3
+    """
     lines = [_line(f"layer {l + 1}", a.sort().values) for l, a in enumerate(layer.time_steps())]
     return Plot("Effective time steps", [Panel("neuron, sorted", "Δt σ̂(c)", lines, {"yscale": "log"})])
 
 
 def weight_norms(norms: theory.WeightNorms) -> Plot:
-    """fig:weights: ‖wˡ‖_∞ during training."""
+    """fig:weights: ‖wˡ‖_∞ during training.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.theory import plots
+        >>> from unicornn.theory import WeightNorms
+        >>> norms = WeightNorms(UnICORNN(2, 8, num_layers=2))
+        >>> norms(0)
+        >>> len(plots.weight_norms(norms).panels[0].lines)
+        2
+    """
     at = torch.as_tensor(norms.at)
     lines = [_line(f"layer {l + 1}", values, at) for l, values in enumerate(norms.norms.t())]
     return Plot("Norms of the hidden weights", [Panel("step of training", "‖w‖∞", lines)])
