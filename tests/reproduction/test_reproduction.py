@@ -107,6 +107,28 @@ def test_every_group_has_a_table_and_every_figure_a_place(tmp_path, monkeypatch)
     assert not empty
 
 
+def test_time_steps_are_those_of_a_network_that_read_pixel_by_pixel(tmp_path, monkeypatch):
+    """Once there is one, finished or not; until then those of one that read several pixels per step."""
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    assert tables.time_steps() == ["No network has been trained yet."]
+    run = {
+        "name": "psmnist",
+        "training": {},
+        "model_options": {"dt": 0.5, "init": "spread"},
+        "task_options": {"patch": 8},
+    }
+    of = {"result": {"epochs": 3}, "time_steps": [[0.1, 0.4], [0.2, 0.3]]}
+    (tmp_path / "recipes.json").write_text(json.dumps([run | of]))
+    (tmp_path / "scales.json").write_text(json.dumps([run | {"result": None, "curve": {"epoch": [1]}}]))
+    assert "8 pixels per step, and was trained for 3 epochs" in tables.time_steps()[0]
+    assert "5.0 times smaller than Δt = 0.5" in tables.time_steps()[0]
+    of = {"result": None, "curve": {"epoch": [1, 2]}, "time_steps": [[0.02, 0.4]]}
+    (tmp_path / "scales.json").write_text(json.dumps([run | of]))
+    assert "pixel by pixel, and was trained for 2 epochs, with time scales that were spread" in tables.time_steps()[0]
+    assert "25.0 times smaller" in tables.time_steps()[0]
+    assert "time-steps" in plots.plots()
+
+
 def test_the_authors_curves_are_kept(tmp_path, monkeypatch):
     for name, file in authors.FILES.items():
         column = "valid_rmse" if name in ("rr", "hr") else "valid_accuracy_percent"
