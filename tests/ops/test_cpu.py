@@ -85,7 +85,7 @@ def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, 
     seed=st.integers(0, 99),
 )
 def test_products(rows, depth, columns, add, dtype, seed):
-    from unicornn._ops.cpu_products import multiply
+    from unicornn._ops.products import add_outer, multiply, pack, padded
 
     numbers = np.random.default_rng(seed)
     a, b, c = (
@@ -93,24 +93,29 @@ def test_products(rows, depth, columns, add, dtype, seed):
     )
     right = a.astype(float) @ b.astype(float) + (c if add else 0)
     bound = depth * np.finfo(dtype).eps * 4
+    panels = np.full(depth * padded(b, columns), np.nan, dtype)
+    pack(np.ascontiguousarray(b.T).reshape(-1), panels, columns, depth)
 
-    def product(a, a_row, a_step, rows):
-        out = np.concatenate([c[:rows].reshape(-1), [7]]).astype(dtype)  # and one number beyond
-        multiply(a, a_row, a_step, b.reshape(-1), columns, depth, out, rows, columns, add)
+    def product(a):
+        out = np.concatenate([c[: len(a)].reshape(-1), [7]]).astype(dtype)  # and one number beyond
+        multiply(a.reshape(-1), depth, depth, panels, out, columns, len(a), add)
         assert out[-1] == 7
-        return out[:-1].reshape(rows, columns)
+        return out[:-1].reshape(-1, columns)
 
-    whole = product(a.reshape(-1), depth, 1, rows)
+    whole = product(a)
     assert np.abs(whole - right).max() <= bound * max(1, np.abs(right).max())
-    assert np.array_equal(product(np.ascontiguousarray(a.T).reshape(-1), 1, rows, rows), whole), "the other way round"
-    assert np.array_equal(product(a[:1].reshape(-1), depth, 1, 1), whole[:1]), "a row by itself"
+    assert np.array_equal(product(a[:1]), whole[:1]), "a row by itself"
+    turned = np.concatenate([(c if add else np.zeros_like(c)).reshape(-1), [7]]).astype(dtype)
+    add_outer(np.ascontiguousarray(a.T).reshape(-1), rows, b.reshape(-1), columns, depth, turned)
+    assert turned[-1] == 7
+    assert np.array_equal(turned[:-1].reshape(rows, columns), whole), "the other way round"
 
 
 def test_lengths_of_zero_depth():
-    from unicornn._ops.cpu_products import multiply
+    from unicornn._ops.products import multiply
 
     out = np.ones(6, np.float32)
-    multiply(np.empty(0, np.float32), 0, 1, np.empty(0, np.float32), 3, 0, out, 2, 3, False)
+    multiply(np.empty(0, np.float32), 0, 0, np.empty(0, np.float32), out, 3, 2, False)
     assert not out.any()
 
 

@@ -7,7 +7,6 @@ which the gradients of the parameters are added up.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache, partial, reduce
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from unicornn._ops import launch
 from unicornn._ops.adjoint import fade
-from unicornn._ops.block import B
+from unicornn._ops.block import PANEL, B
 from unicornn._ops.coefficients import Coefficients
 from unicornn._ops.memory import empty, reused
 from unicornn._state import RANGE, UNIT
@@ -186,8 +185,8 @@ class _Group:
         marks: Array | None,
         gu: Tensor | None,
         horizon: Sequence[float],
-    ) -> tuple[Array, Array, Array, Array]:
-        """Gradients of the initial state (2, L, b, m), of w, b, a (3, L, m), V and Λ (flat)."""
+    ) -> tuple[Array, Array, Array]:
+        """Gradients of the initial state (2, L, b, m), of w, b, a (3, L, m), and of the matrices, transposed, flat."""
         L, number, dtype = self.L, _number(self.whole.u.dtype), self.w.dtype
         stored = keep is not None and marks is not None
         x, end = (self._empty(0), self.S) if stored else (self._x(), np.empty_like(self.S))
@@ -202,17 +201,17 @@ class _Group:
         fades = np.array([fade(H) for H in horizon] or [0.0] * L, dtype)
         alpha = self.whole.coefficients.alpha
         single = number(alpha)
-        gV, gLambda = (np.zeros_like(flat) for flat in (self.net.V, self.net.Lambda))
+        g_matrices = np.zeros(sum(V.numel() for V in self.whole.all_V), dtype)
         g_rows = self._empty(self.rows.size if gu is not None else 0)
         g = self._empty(self.K * self.b * self.m * L)
         self._run(
             "backward", self._sequences(self.whole.u), self._sequences(g_output), g_output is not None, every,
             self._wanted(), *room, D, T, fades, single, number(alpha - float(single)), self._sequences(gu),
-            gu is not None, gV, gLambda, end, x, self.y, self.out, g, g_rows, self.rows, self.out_of_range,
+            gu is not None, g_matrices, end, x, self.y, self.out, g, g_rows, self.rows, self.out_of_range,
         )  # fmt: skip
         sums = _unblocked(T, L, self.b, self.m).sum(2)
         g_start = _unblocked(D, L, self.b, self.m)[3:5]
-        return g_start[:, :, self._back()], sums, gV, gLambda
+        return g_start[:, :, self._back()], sums, g_matrices
 
     def _back(self) -> Array:
         """Where the sequences of the group are among those sorted by length."""
@@ -243,19 +242,24 @@ class Stack:
         self.u, self.grid = plain(u), grid
         self.mask, self.lengths, self.steps = (None if t is None else plain(t) for t in (mask, lengths, steps))
         self.constants = _constants(u.dtype, k.alpha)
-        self.matrices = (*self._flat(self.coefficients.V), *self._flat(self.coefficients.Lambda))
         (N, b, _), (L, m) = u.shape, k.w.shape
         self.parts = groups(N, b, m, L)
         self.groups: list[_Group] = []
+        self.all_V = [*self.coefficients.V, *self.coefficients.Lambda]
+        self.matrices = self._packed()
 
-    def _flat(self, matrices: Sequence[Tensor]) -> tuple[Array, Array, Array]:
-        """The matrices one after another, and transposed; where each begins."""
-        number = _number(self.u.dtype)
-        flat, turned = (
-            np.concatenate([np.empty(0, number), *(turn(M.numpy()).reshape(-1) for M in matrices)])
-            for turn in (np.asarray, np.transpose)
-        )
-        return flat, turned, np.cumsum([0, *(M.numel() for M in matrices)])[:-1]
+    def _packed(self) -> tuple[Array, Array, Array]:
+        """V and Λ of all layers for the products, each as it is and transposed; where each begins, see ``Network``."""
+        wide = PANEL // self.u.element_size()
+        m, columns = self.coefficients.w.shape[1], np.array([V.shape[1] for V in self.all_V])
+        sizes = np.stack([columns * (-(-m // wide) * wide), -(-columns // wide) * wide * m, columns * m])
+        at = sizes.cumsum(1) - sizes
+        up, down = (np.empty(size, _number(self.u.dtype)) for size in sizes[:2].sum(1))
+        pack = launch.kernel("unicornn._ops.products", "pack")
+        for i, V in enumerate(self.all_V):
+            for to, M, start in ((up, V, at[0, i]), (down, V.T, at[1, i])):
+                launch.call(pack, self.u.dtype, M.reshape(-1).numpy(), to[start:], *M.shape)
+        return up, down, at
 
     def _share_out(self, job: Callable[..., Any], keep: Tensor | None = None, marks: Tensor | None = None) -> list[Any]:
         """What the job returns for every group, each in a thread, given the group and its part of what is kept."""
@@ -330,12 +334,9 @@ class Stack:
         for group in self.groups if need_u else ():
             gu[group.end :, group.part] = 0
         g_start = _joined([g for g, *_ in found])
-        sums, gV, gLambda = (torch.from_numpy(reduce(np.add, term)) for term in list(zip(*found, strict=True))[1:])
+        sums, g_matrices = (torch.from_numpy(reduce(np.add, term)) for term in list(zip(*found, strict=True))[1:])
         gw, gb, ga = sums
         k = self.coefficients
-        return gu, g_start, gw.to(k.w.dtype), gb.to(k.w.dtype), ga, self._cut(gV, k.V), self._cut(gLambda, k.Lambda)
-
-    @staticmethod
-    def _cut(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-        parts = flat.split([math.prod(t.shape) for t in like]) if like else ()
-        return [part.clone().view_as(t) for part, t in zip(parts, like, strict=True)]
+        parts = g_matrices.split([V.numel() for V in self.all_V])
+        gV = [part.view(V.shape[1], -1).T.contiguous() for part, V in zip(parts, self.all_V, strict=True)]
+        return gu, g_start, gw.to(k.w.dtype), gb.to(k.w.dtype), ga, gV[: len(k.V)], gV[len(k.V) :]

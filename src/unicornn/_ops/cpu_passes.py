@@ -18,8 +18,8 @@ import numpy as np
 
 from unicornn._ops.block import B
 from unicornn._ops.cpu_kernels import adjoint, advance, retreat
-from unicornn._ops.cpu_products import multiply
 from unicornn._ops.jit import kernel, view
+from unicornn._ops.products import add_outer, multiply, padded
 
 
 class Sizes(NamedTuple):
@@ -35,14 +35,12 @@ class Sizes(NamedTuple):
 
 
 class Network(NamedTuple):
-    """V and Λ of all layers, flat, one after another, and transposed; where each begins; the mask (L, E), if any."""
+    """V and Λ of all layers: packed for the way up, and transposed for the way down; where each begins in these, and in
+    their gradients (3, ·); the mask (L, E), if any."""
 
-    V: np.ndarray
-    Vt: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
     at: np.ndarray
-    Lambda: np.ndarray
-    Lambda_t: np.ndarray
-    Lambda_at: np.ndarray
     mask: np.ndarray
     masked: bool
 
@@ -133,13 +131,18 @@ def _times(y, mask, l, E, K, out):
 
 
 @kernel
+def _matrix(l, link, z):
+    """V (link 0) or Λ (1) of layer l: its number among all, and how many columns it has."""
+    return (z.L + l - z.skip, z.d if l == z.skip else z.m) if link else (l, z.d if l == 0 else z.m)
+
+
+@kernel
 def _drive(l, K, z, net, rows, y, out, x):
     """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ (the bias is the recurrence's)."""
     for link in range(2 if l >= z.skip else 1):
-        k = l if link == 0 else l - z.skip
-        below, n = _below(k, K, z, net, rows, y, out), z.d if k == 0 else z.m
-        matrix, at = (net.Vt, net.at[l]) if link == 0 else (net.Lambda_t, net.Lambda_at[k])
-        multiply(below, n, 1, view(matrix, at, n * z.m), z.m, n, x, K * z.b, z.m, link == 1)
+        below = _below(l if link == 0 else l - z.skip, K, z, net, rows, y, out)
+        i, n = _matrix(l, link, z)
+        multiply(below, n, n, view(net.up, net.at[0, i], n * padded(x, z.m)), x, z.m, K * z.b, link == 1)
 
 
 @kernel
@@ -251,11 +254,11 @@ def _gradient_of_output(n0, K, z, g_output, given, every, wanted, i, g):
 
 @kernel
 def backward(
-    z, net, layers, u, g_output, given, every, wanted, keep, marks, stored, D, T, fades, single, rest, gu, need_u, gV,
-    gLambda, end, x, y, out, g, g_rows, rows, out_of_range,
+    z, net, layers, u, g_output, given, every, wanted, keep, marks, stored, D, T, fades, single, rest, gu, need_u, gM,
+    end, x, y, out, g, g_rows, rows, out_of_range,
 ):  # fmt: skip
-    """Appendix B, chunk by chunk from the last: the gradients of V and Λ, of u if need be, and what ``adjoint``
-    gathers."""
+    """Appendix B, chunk by chunk from the last: the gradients of V and Λ, transposed, of u if need be, and what
+    ``adjoint`` gathers."""
     E, active, i = z.b * z.m, np.empty(z.K, np.int64), len(wanted.steps)
     blocks, begun = -(-E // B), np.empty(z.L + 1, np.bool_)
     for n0 in range((z.end - 1) // z.K * z.K, -1, -z.K):
@@ -287,17 +290,15 @@ def backward(
                 k = l if link == 0 else l - z.skip
                 if k == 0 and not need_u:
                     continue
-                n = z.d if k == 0 else z.m
-                matrix, at = (net.V, net.at[l]) if link == 0 else (net.Lambda, net.Lambda_at[k])
+                j, n = _matrix(l, link, z)
                 to = view(g_rows, 0, K * z.b * n) if k == 0 else view(g, (k - 1) * z.K * E, K * E)
-                multiply(g_l, z.m, 1, view(matrix, at, n * z.m), n, z.m, to, K * z.b, n, begun[k])
+                multiply(g_l, z.m, z.m, view(net.down, net.at[1, j], z.m * padded(g_l, n)), to, n, K * z.b, begun[k])
                 begun[k] = True
         for l in range(z.L):
             g_l = view(g, l * z.K * E, K * E)
             for link in range(2 if l >= z.skip else 1):
-                k = l if link == 0 else l - z.skip
-                n, below = z.d if k == 0 else z.m, _below(k, K, z, net, first, y, out)
-                to, at = (gV, net.at[l]) if link == 0 else (gLambda, net.Lambda_at[k])
-                multiply(g_l, 1, z.m, below, n, K * z.b, view(to, at, n * z.m), z.m, n, True)
+                below = _below(l if link == 0 else l - z.skip, K, z, net, first, y, out)
+                j, n = _matrix(l, link, z)
+                add_outer(below, n, g_l, z.m, K * z.b, view(gM, net.at[2, j], n * z.m))
         if need_u:
             _scatter(gu, n0, K, z.b, z.d, g_rows)

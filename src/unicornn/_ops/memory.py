@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 LARGE = 1 << 22  # bytes
-_spare: deque[Tensor] = deque(maxlen=2)
+_spare: deque[Tensor] = deque(maxlen=3)  # of an output, and of what ``store`` keeps, activations and states
 
 
 @cache
@@ -47,18 +47,19 @@ def aligned(t: Tensor) -> Tensor:
     return t if t.data_ptr() % 64 == 0 else t.clone()
 
 
-def reused(like: Tensor, *shape: int) -> Tensor:
+def reused(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
     """As ``empty``, for what each training step needs again: on the CPU, blocks freed are kept for the next one."""
-    size = math.prod(shape) * like.element_size()
+    dtype = dtype or like.dtype
+    size = math.prod(shape) * dtype.itemsize
     if size < LARGE or like.device.type != "cpu":  # elsewhere torch keeps them
-        return empty(like, *shape)
+        return empty(like, *shape, dtype=dtype)
     block = _spared(size)
     if block is None:
         block = empty(like, size, dtype=torch.uint8)
     lent: np.ndarray[Any, Any] = block.numpy()[:size]
     weakref.finalize(lent, _spare.append, block).atexit = False
-    room = torch.from_numpy(lent).view(like.dtype).view(shape)
-    return room.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() else room
+    room = torch.from_numpy(lent).view(dtype).view(shape)
+    return room.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() and dtype.is_floating_point else room
 
 
 def _spared(size: int) -> Tensor | None:

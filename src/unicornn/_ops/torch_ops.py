@@ -20,7 +20,7 @@ from torch import Tensor
 from unicornn._ops import cpu, gpu
 from unicornn._ops.coefficients import Coefficients
 from unicornn._ops.growth import watch
-from unicornn._ops.memory import empty, reused
+from unicornn._ops.memory import reused
 from unicornn._ops.stack import Stack, chunk_length, kept_length
 from unicornn._state import RANGE, value
 from unicornn.errors import BadValue, OutOfRange
@@ -103,7 +103,7 @@ def _forward(
     inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
     stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     shape, cuts, state = _room(backend, u, w, keep)
-    kept, marks = reused(u, *shape), empty(u, *cuts, dtype=state)
+    kept, marks = reused(u, *shape), reused(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
     if not bool(inside):
         raise BadValue(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
