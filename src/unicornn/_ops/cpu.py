@@ -7,6 +7,7 @@ which the gradients of the parameters are added up.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache, partial, reduce
@@ -133,19 +134,16 @@ class _Group:
         mask = np.empty(0, self.w.dtype) if whole.mask is None else whole.mask.numpy()[:, order].reshape(-1)
         self.net = _passes("Network")(*whole.matrices, mask, masked)
         E = self.b * self.m
-        self.y = self._empty((self.K + 1) * E * self.L)
-        self.out = self._empty(self.K * E * self.L if masked else 0)
-        self.rows = self._empty(self.K * self.b * d)
-
-    def _empty(self, size: int) -> Array:
-        return empty(self.whole.coefficients.w, size).numpy()
+        self.y = whole.scratch("y", (self.K + 1) * E * self.L)
+        self.out = whole.scratch("out", self.K * E * self.L if masked else 0)
+        self.rows = whole.scratch("rows", self.K * self.b * d)
 
     def _x(self) -> Array:
-        return self._empty(self.K * self.b * self.m * self.L)
+        return self.whole.scratch("x", self.K * self.b * self.m * self.L)
 
     def _sequences(self, t: Tensor | None) -> Any:
         """As the kernels see a tensor (N, batch, ·)."""
-        line, strides = (self._empty(0), (0, 0, 0)) if t is None else (_line(t), t.stride())
+        line, strides = (self.rows[:0], (0, 0, 0)) if t is None else (_line(t), t.stride())
         straight = self.whole.lengths is None
         return _passes("Sequences")(line, *strides, self.order, self.lengths, straight)
 
@@ -164,7 +162,7 @@ class _Group:
 
     def forward(self, output: Tensor, every: bool, keep: Array | None, marks: Array | None) -> None:
         stored = keep is not None and marks is not None
-        x = self._empty(0) if stored else self._x()
+        x = self.rows[:0] if stored else self._x()
         room = (keep, marks, True) if stored else (x, self.S, False)
         u, to = self._sequences(self.whole.u), self._sequences(output)
         memory = x, self.y, self.out, self.rows, self.out_of_range
@@ -189,7 +187,7 @@ class _Group:
         """Gradients of the initial state (2, L, b, m), of w, b, a (3, L, m), and of the matrices, transposed, flat."""
         L, number, dtype = self.L, _number(self.whole.u.dtype), self.w.dtype
         stored = keep is not None and marks is not None
-        x, end = (self._empty(0), self.S) if stored else (self._x(), np.empty_like(self.S))
+        x, end = (self.rows[:0], self.S) if stored else (self._x(), np.empty_like(self.S))
         room = (keep, marks, True) if stored else (x, self.S, False)
         a = self.a.astype(dtype)
         start = g_state.numpy()[:, :, self.order].astype(dtype)
@@ -202,8 +200,8 @@ class _Group:
         alpha = self.whole.coefficients.alpha
         single = number(alpha)
         g_matrices = np.zeros(sum(V.numel() for V in self.whole.all_V), dtype)
-        g_rows = self._empty(self.rows.size if gu is not None else 0)
-        g = self._empty(self.K * self.b * self.m * L)
+        g_rows = self.whole.scratch("g_rows", self.rows.size if gu is not None else 0)
+        g = self.whole.scratch("g", self.K * self.b * self.m * L)
         self._run(
             "backward", self._sequences(self.whole.u), self._sequences(g_output), g_output is not None, every,
             self._wanted(), *room, D, T, fades, single, number(alpha - float(single)), self._sequences(gu),
@@ -247,6 +245,14 @@ class Stack:
         self.groups: list[_Group] = []
         self.all_V = [*self.coefficients.V, *self.coefficients.Lambda]
         self.matrices = self._packed()
+        self._scratch = threading.local()
+
+    def scratch(self, name: str, size: int) -> Array:
+        """Memory for so many numbers, which a thread hands on from group to group: in its cache, and not new."""
+        rooms: dict[str, Array] = self._scratch.__dict__
+        if name not in rooms or rooms[name].size < size:
+            rooms[name] = empty(self.coefficients.w, size).numpy()
+        return rooms[name][:size]
 
     def _packed(self) -> tuple[Array, Array, Array]:
         """V and Λ of all layers for the products, each as it is and transposed; where each begins, see ``Network``."""
