@@ -164,7 +164,7 @@ def main() -> None:
         parser.error("--data: expected the data folder, or UNICORNN_DATA, got neither")
     found: dict[str, Any] = {"command": "python -m benchmarks.estimators", "sets": {}}
     if options.out.exists():
-        found = json.loads(options.out.read_text())
+        found = json.loads(options.out.read_text(encoding="utf-8"))
     for seed, method, name in itertools.product(range(options.seeds), options.methods, options.sets):
         known = found["sets"].setdefault(name, {})
         if (seed > 0 and method == "guess") or len(known.get(method, {"scores": []})["scores"]) > seed:

@@ -63,7 +63,9 @@ def main() -> None:
 
 def keep(path: Path, runs: Iterable[Run]) -> None:
     """Writes what the runs gave beside what the file has of others. An unfinished run replaces no finished one."""
-    records = {record["name"]: record for record in json.loads(path.read_text())} if path.exists() else {}
+    records = (
+        {record["name"]: record for record in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
+    )
     for run in runs:
         name = run.path.name
         if run.finished or not records.get(name, {}).get("result"):

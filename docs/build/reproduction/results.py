@@ -41,13 +41,13 @@ def psmnist() -> tuple[Record, bool] | None:
 
 def _all(name: str) -> list[Record]:
     path = RUNS / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else []
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def authors(name: str) -> pd.DataFrame | None:
     """The authors' learning curve, with the columns epoch and valid."""
     path = RUNS / "authors.json"
-    curves = json.loads(path.read_text())["curves"] if path.exists() else {}
+    curves = json.loads(path.read_text(encoding="utf-8"))["curves"] if path.exists() else {}
     return pd.DataFrame(curves[name]) if name in curves else None
 
 

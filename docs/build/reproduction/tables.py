@@ -113,7 +113,7 @@ def worms() -> list[str]:
         share = f"{100 * right / of:.0f} %"
         rows.append([name, runs[0]["parameters"], f"{right} of {of}", share, len(runs), epochs(runs), seconds])
     if (path := results.RUNS / "by_hand.json").exists():
-        hand = json.loads(path.read_text())
+        hand = json.loads(path.read_text(encoding="utf-8"))
         right, of = sum(hand["right"]), sum(hand["of"])
         share = f"{100 * right / of:.0f} %"
         rows.append(["six deviations, logistic regression", 35, f"{right} of {of}", share, len(hand["of"]), NONE, NONE])
