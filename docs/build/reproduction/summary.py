@@ -156,4 +156,4 @@ def _so_far(run: Record, curve: str) -> str:
     theirs = authors(curve)
     there = None if theirs is None else theirs.loc[theirs["epoch"] == epoch, "valid"]
     beside = f" (authors' {metric(run).text(float(there.iloc[0]))})" if there is not None and len(there) else ""
-    return f"{epoch} of {_planned(run)} epochs: validation {metric(run).text(valid)}{beside}"
+    return f"{metric(run).text(valid)} in validation{beside} after {epoch} of {_planned(run)} epochs"
