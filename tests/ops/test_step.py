@@ -146,6 +146,18 @@ def test_parameters_that_change_between_steps_are_seen(dtype, batch):
 
 
 @torch.no_grad()
+def test_layers_of_the_same_size_take_turns():
+    """They share the room in which matrices are packed."""
+    layers, u, states = [UnICORNN(3, 20, 3, residual=2) for _ in range(2)], torch.randn(2, 3), [None, None]
+    layers[1].V[2].data[-1, -1] = layers[0].V[2].data[-1, -1]
+    for _ in range(3):
+        for i, layer in enumerate(layers):
+            expected = layer(u[None], states[i], output="last")[0]
+            output, states[i] = layer.step(u, states[i])
+            assert torch.equal(output, expected)
+
+
+@torch.no_grad()
 def test_the_output_does_not_hold_the_state():
     output, state = UnICORNN(3, 8, 2).step(torch.randn(4, 3))
     assert output.untyped_storage().nbytes() == output.nbytes

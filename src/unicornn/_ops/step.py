@@ -37,6 +37,7 @@ class _Room(NamedTuple):
     M: np.ndarray[Any, Any]
     P: np.ndarray[Any, Any]
     A: np.ndarray[Any, Any]
+    K: np.ndarray[Any, Any]
     kind: np.ndarray[Any, Any]
 
 
@@ -49,8 +50,12 @@ def _room(dtype: torch.dtype, L: int, m: int, d: int, S: int) -> _Room:
         blocks, wide = -(-m // B), PANEL // np.dtype(number).itemsize
         ld = -(-m // wide) * wide
         width = d + (L - 1) * m + (d + (L - S - 1) * m if S < L else 0)
-        M, P, A = np.empty(width * ld, number), np.empty(L * blocks * 2 * B, number), np.empty(L * blocks * 2 * B)
-        kept = _own.room = sizes, _Room(M, P, A, np.empty(0, state))
+        M, P, A = np.empty(width * ld, number), np.zeros(L * blocks * 2 * B, number), np.zeros(L * blocks * 2 * B)
+        K = np.full(
+            width * m, -1, np.int32 if dtype == torch.float32 else np.int64
+        )  # NaN, which is packed all the same
+        M.fill(np.nan)
+        kept = _own.room = sizes, _Room(M, P, A, K, np.empty(0, state))
     return kept[1]
 
 
@@ -103,7 +108,8 @@ def step(
         return None
     states = [address(y, shape, dtype), address(z, shape, dtype), address(grid, both, torch.int64)]
     at = _addresses(weights, m, d, dtype)
-    if at is None or grid is None or not (all(states) and address(u, (batch, d), dtype)):
+    at_u = address(u, (batch, d), dtype)
+    if at is None or grid is None or not (all(states) and at_u):
         return None
     if rest is not None:
         fine = address(rest, both, torch.float64) and torch.equal(torch.stack([y, z]), value(grid, rest, dtype))
@@ -117,7 +123,8 @@ def step(
         grid_next, pair = reused(grid, *both), reused(first, *both)
     y_next, z_next = pair.unbind(0)
     at.extend((*states, y_next.data_ptr(), z_next.data_ptr(), grid_next.data_ptr()))
-    if not _launch(u, at, y, weights, dt, alpha):
+    at[5] = at_u
+    if not _launch(at, batch, d, dtype, weights, dt, alpha):
         return None
     if rest is not None:
         y_next, z_next = value(grid_next, rest, dtype).unbind(0)
@@ -142,23 +149,28 @@ def _addresses(weights: Weights, m: int, d: int, dtype: torch.dtype) -> list[int
     return at
 
 
-def _launch(u: Tensor, at: list[int], y: Tensor, weights: Weights, dt: tuple[float, ...], alpha: float) -> bool:
+def _launch(at: list[int], batch: int, d: int, dtype: torch.dtype, weights: Weights, dt: Any, alpha: float) -> bool:
     """Runs the kernels; whether they could. Every call of torch counts."""
-    dtype, (L, batch, m), (unit, *constants) = y.dtype, y.shape, cpu._constants(y.dtype, alpha)
-    rows, addresses = u.detach() if u.requires_grad else u, np.array(at, np.int64).reshape(-1, 6)
-    room = _room(dtype, L, m, u.shape[1], weights.S)
-    key, parameters = (at[2], L, m, dt, dtype), (room.M, room.P, room.A, unit, L, m, u.shape[1], weights.S)
-    known = _steps.get(key)
-    if known is None or not launch.call(_kernel("pack_all"), dtype, addresses, *known, *parameters):
-        from unicornn._weights import time_steps
+    L, S, (m,), (unit, *constants) = len(weights.w), weights.S, weights.w[0].shape, cpu._constants(dtype, alpha)
+    addresses, room = np.array(at, np.int64).reshape(-1, 6), _room(dtype, L, m, d, S)
+    packed = room.M, room.P, room.A, room.kind, unit, *constants, batch, L, m, d, S
+    blocks, threads = -(-batch // ROWS), min(torch.get_num_threads(), batch // (2 * ROWS))
+    key = at[2], L, m, dt, dtype
+    for again in (False, True):
+        if again or key not in _steps:
+            from unicornn._weights import time_steps
 
-        if len(_steps) >= 64:
-            _steps.clear()
-        c = weights.c
-        known = _steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
-        if not launch.call(_kernel("pack_all"), dtype, addresses, *known, *parameters):
-            return False  # NaN
-    packed = room.M, room.P, room.A, room.kind, unit, *constants, L, m, weights.S
-    threads = min(torch.get_num_threads(), batch // (2 * ROWS))
-    wrong = launch.share_out(_kernel("step"), dtype, -(-batch // ROWS), threads, rows.numpy(), addresses, *packed)
-    return not wrong
+            if len(_steps) >= 64:
+                _steps.clear()
+            c = weights.c
+            _steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
+        known = _steps[key]
+        if threads <= 1:
+            wrong = launch.call(_kernel("pack_and_step"), dtype, addresses, *known, room.K, *packed, 0, blocks)
+        else:
+            own = room.M, room.P, room.A, room.K, unit, L, m, d, S
+            fits = launch.call(_kernel("pack_all"), dtype, addresses, *known, *own)
+            wrong = launch.share_out(_kernel("step"), dtype, blocks, threads, addresses, *packed) if fits else -1
+        if wrong >= 0:
+            return wrong == 0
+    return False  # c has NaN

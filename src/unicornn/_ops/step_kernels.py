@@ -10,6 +10,7 @@ Memory, all of it flat; m is cut into blocks of B neurons, as the recurrence of 
     P  per layer and block of neurons: w, b            (2 rows of B)
     A  per layer and block of neurons: a, a in grid units, in float64
     S  the state of a block of neurons: Y, Z           (2 rows of B)
+    K  the bits of the matrices in M, as they were before they were packed
 
 Imported on first use, for it brings numba along.
 """
@@ -19,7 +20,7 @@ import numpy as np
 from unicornn._ops.block import ROWS, B
 from unicornn._ops.jit import kernel, view, view_at
 from unicornn._ops.products import multiply, pack, padded
-from unicornn._ops.step_rows import _activate, _kick_and_drift, real
+from unicornn._ops.step_rows import carry_rows
 
 
 @kernel
@@ -29,21 +30,38 @@ def _below(l, k, d, m):
 
 
 @kernel
-def _pack_matrices(at, M, L, m, d, S):
-    """M ← V and, from layer S on, Λ of each layer; ``at`` (L, 6) holds their addresses in columns 3 and 4."""
-    mo = 0
-    for l in range(L):
-        for link in range(2 if l >= S else 1):
-            n = _below(l, S + 1 if link else 1, d, m)
-            size = n * padded(M, m)
-            pack(view_at(at[l, 3 + link], M, m * n), view(M, mo, size), m, n)
-            mo += size
+def _same(a, b, n):
+    """Whether n numbers have the same bits."""
+    other = 0
+    for i in range(n):
+        other |= a[i] ^ b[i]
+    return other == 0
 
 
 @kernel
-def pack_all(at, c, a, M, P, A, unit, L, m, d, S):
-    """M, P, A ← the parameters at addresses ``at`` (L, 6): of w, b, c, V, Λ of each layer. a (L, m) are the time steps
-    that belong to c (L, m). Returns whether that is the c that the layers have."""
+def _pack_matrices(at, M, K, L, m, d, S):
+    """M ← V and, from layer S on, Λ of each layer; ``at`` (L, 6) holds their addresses in columns 3 and 4.
+
+    K holds their bits as they were when M was made: comparing takes less time than packing.
+    """
+    mo = ko = 0
+    for l in range(L):
+        for link in range(2 if l >= S else 1):
+            n = _below(l, S + 1 if link else 1, d, m)
+            size, where = n * padded(M, m), at[l, 3 + link]
+            bits, kept = view_at(where, K, m * n), view(K, ko, m * n)
+            if not _same(bits, kept, m * n):
+                for i in range(m * n):
+                    kept[i] = bits[i]
+                pack(view_at(where, M, m * n), view(M, mo, size), m, n)
+            mo += size
+            ko += m * n
+
+
+@kernel
+def pack_all(at, c, a, M, P, A, K, unit, L, m, d, S):
+    """M, P, A ← the parameters at addresses ``at`` (L, 6): of w, b, c, V, Λ of each layer; K as ``_pack_matrices`` has
+    it. a (L, m) are the time steps that belong to c (L, m). Returns whether that is the c that the layers have."""
     blocks = -(-m // B)
     for l in range(L):
         w, b, now = view_at(at[l, 0], P, m), view_at(at[l, 1], P, m), view_at(at[l, 2], P, m)
@@ -57,7 +75,7 @@ def pack_all(at, c, a, M, P, A, unit, L, m, d, S):
             for i in range(e):
                 p[i], p[B + i] = w[lo + i], b[lo + i]
                 q[i], q[B + i] = a[l, lo + i], a[l, lo + i] / np.float64(unit)
-    _pack_matrices(at, M, L, m, d, S)
+    _pack_matrices(at, M, K, L, m, d, S)
     return True
 
 
@@ -79,65 +97,44 @@ def drive(l, mo, u, ldu, y, ldy, apart, x, M, rows, m, d, S):
     return mo
 
 
-# The loops are short and of few arrays, so that LLVM makes vector code of each.
+@kernel
+def _numbers(at, row, column, o, like, n):
+    """n numbers of the type of ``like``, from place o on of those at an address."""
+    return view_at(at[row, column] + o * like.itemsize, like, n)
 
 
 @kernel
-def _convert(to, numbers, e):
-    for i in range(e):
-        to[i] = numbers[i]
+def step(at, M, P, A, kind, unit, alpha, limit, batch, L, m, d, skip, k0, k1):
+    """One step of a stack for the blocks of sequences k0 to k1.
 
-
-@kernel
-def _show(row, S, unit, e):
-    for i in range(e):
-        row[i] = real(row, S[i], unit)
-
-
-@kernel
-def _differ(row, S, unit, e):
-    count = 0
-    for i in range(e):
-        count += 0 if row[i] == real(row, S[i], unit) else 1
-    return count
-
-
-@kernel
-def step(u, at, M, P, A, kind, unit, alpha, limit, L, m, skip, k0, k1):
-    """One step of a stack, u (b, d), for the blocks of sequences k0 to k1.
-
-    The last row of ``at`` holds the addresses of y, z (L, b, m) and the grid (2, L, b, m) before and after; ``kind``
-    is an array of the type of S. Returns how many states left the range, or were not what the grid says.
+    The first row of ``at`` ends with the address of u (b, d). The last one holds those of y, z (L, b, m) and the grid
+    (2, L, b, m) before and after; ``kind`` is an array of the type of S. Returns 0 unless states left the range, or
+    were not what the grid says.
     """
-    batch, d = u.shape
-    blocks, ld, size, wrong = -(-m // B), padded(u, m), L * batch * m, 0
-    y, z, grid = view_at(at[L, 0], u, size), view_at(at[L, 1], u, size), view_at(at[L, 2], at, 2 * size)
-    y_next, z_next, grid_next = view_at(at[L, 3], u, size), view_at(at[L, 4], u, size), view_at(at[L, 5], at, 2 * size)
-    rows = min(ROWS, batch)
-    S, x = np.empty(2 * B, kind.dtype), np.empty(rows * ld, u.dtype)
-    Y, Z = view(S, 0, B), view(S, B, B)
+    blocks, ld, size, wrong = -(-m // B), padded(M, m), L * batch * m, 0
+    u, y_next, x = view_at(at[0, 5], M, batch * d), view_at(at[L, 3], M, size), np.empty(min(ROWS, batch) * ld, M.dtype)
     for k in range(k0, k1):
         first, mo = k * ROWS, 0
         rows = min(ROWS, batch - first)
         for l in range(L):
             below = view(y_next, first * m, size - first * m)
             mo = drive(l, mo, view(u, first * d, rows * d), d, below, m, batch * m, x, M, rows, m, d, skip)
-            for j in range(blocks):
-                lo, o = j * B, l * blocks + j
-                e = min(B, m - lo)
-                p, a = view(P, o * 2 * B, 2 * B), view(A, o * 2 * B, 2 * B)
-                for r in range(rows):
-                    o = (l * batch + first + r) * m + lo
-                    t = view(x, r * ld + lo, e)
-                    _convert(Y, view(grid, o, e), e)
-                    _convert(Z, view(grid, size + o, e), e)
-                    wrong += _differ(view(y, o, e), Y, unit, e) + _differ(view(z, o, e), Z, unit, e)
-                    _activate(t, view(y, o, e), p, e)
-                    wrong += _kick_and_drift(view(y_next, o, e), t, S, a, unit, alpha, limit, e)
-                    _show(view(z_next, o, e), Z, unit, e)
-                    _convert(view(grid_next, o, e), Y, e)
-                    _convert(view(grid_next, size + o, e), Z, e)
+            o, n, part = (l * batch + first) * m, rows * m, 2 * B * blocks
+            wrong += carry_rows(
+                x, ld, _numbers(at, L, 0, o, M, n), _numbers(at, L, 1, o, M, n), _numbers(at, L, 2, o, at, n),
+                _numbers(at, L, 2, size + o, at, n), _numbers(at, L, 3, o, M, n), _numbers(at, L, 4, o, M, n),
+                _numbers(at, L, 5, o, at, n), _numbers(at, L, 5, size + o, at, n), rows, m, kind,
+                view(A, l * part, part), view(P, l * part, part), unit, alpha, limit,
+            )  # fmt: skip
     return wrong
+
+
+@kernel
+def pack_and_step(at, c, a, K, M, P, A, kind, unit, alpha, limit, batch, L, m, d, skip, k0, k1):
+    """``pack_all`` and ``step`` in one call; -1 where c is another one."""
+    if not pack_all(at, c, a, M, P, A, K, unit, L, m, d, skip):
+        return -1
+    return step(at, M, P, A, kind, unit, alpha, limit, batch, L, m, d, skip, k0, k1)
 
 
 @kernel

@@ -1,73 +1,102 @@
-"""Numba kernels of one step of one block in plain loops, for ``step_kernels``: the bits of ``cpu_kernels``.
+"""Numba kernels of one step of one row of neurons, for ``step_kernels`` and ``stream_kernels``: the bits of
+``cpu_kernels``, vector by vector.
 
-They are short loops over contiguous rows, of few arrays, which LLVM turns into vector code. Imported on first use, for
-it brings numba along.
+Imported on first use, for it brings numba along.
 """
 
-import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.extending import overload
+from numba.extending import intrinsic
 
 from unicornn._ops.block import B
-from unicornn._ops.cpu_kernels import GONE
-from unicornn._ops.jit import INLINE, fma, kernel, tanh
-
-# A float64 state holds NaN, and numbers beyond the grid's range too. An integer one does neither, and wraps around
-# where floating-point numbers overflow, so what leaves the range there is lost, and says so from then on.
+from unicornn._ops.cpu_kernels import _activated, _drift, _get, _kick, _put, _reach, guarded, real
+from unicornn._ops.jit import inline, kernel
+from unicornn._ops.lanes import Lanes, W, _call, any_not_below, first, larger, load, number, spread, store
 
 
-def sound(S, kick, drift, limit):
-    """Whether increments are whole numbers of the state's type."""
+@intrinsic
+def _unlike(typingctx, known, a, b):
+    """Where a is not b, or one of them is no number, or it is known already."""
+
+    def codegen(context, builder, sig, args):
+        return builder.or_(args[0], builder.fcmp_unordered("!=", args[1], args[2]))
+
+    return Lanes(types.boolean)(known, a, b), codegen
 
 
-@overload(sound, jit_options=INLINE)
-def _sound(S, kick, drift, limit):
-    if isinstance(S.dtype, types.Float):
-        return lambda S, kick, drift, limit: True
-    return lambda S, kick, drift, limit: max(abs(kick), abs(drift)) < limit
+@intrinsic
+def _any(typingctx, mask):
+    """1 if one lane is true, else 0."""
+
+    def codegen(context, builder, sig, args):
+        found = _call(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [args[0]])
+        return builder.zext(found, ir.IntType(64))
+
+    return types.int64(mask), codegen
 
 
-def lost(X):
-    """What is left of a state X out of range."""
+@inline
+def _ahead(x, y, Y, Z, A, P, i, alpha, limit, far):
+    """z ← z - a (tanh(w y + x + b) + α y), y ← y + a z, increments rounded to the grid: Y, Z, and how far they went."""
+    kick = _kick(_activated(x, y, P, i), Y, A, i, alpha)
+    Z1 = Z - number(kick, Z)
+    drift = _drift(Z1, A, i)
+    Y1 = Y + number(drift, Y)
+    reach = _reach(Y1, Z1, A)
+    Y, Z = guarded(Y1, kick, drift, reach, limit), guarded(Z1, kick, drift, reach, limit)
+    return Y, Z, larger(far, _reach(Y, Z, A))
 
 
-@overload(lost, jit_options=INLINE)
-def _lost(X):
-    return (lambda X: X) if isinstance(X, types.Float) else lambda X: GONE
-
-
-def real(like, X, unit):
-    """X grid units as a number of the type of ``like``."""
-
-
-@overload(real, jit_options=INLINE)
-def _real(like, X, unit):
-    if isinstance(X, types.Float):
-        return lambda like, X, unit: like.dtype.type(X) * unit
-    return lambda like, X, unit: like.dtype.type(X) * unit if X != GONE else like.dtype.type(np.nan)
+@inline
+def _one(x, i, y, z, Y, Z, y1, z1, Y1, Z1, o, kind, A, P, p, unit, alpha, limit, far, odd, on):
+    """A vector of a row, driven by x from place i on: from place o on in y, z, Y, Z before and after. A and P are those
+    from place p on; what is computed with is of the type of ``kind``."""
+    Y_n, Z_n, y_n = number(_get(on, Y, o), kind), number(_get(on, Z, o), kind), _get(on, y, o)
+    odd = _unlike(_unlike(odd, y_n, real(Y_n, y, unit)), _get(on, z, o), real(Z_n, z, unit))
+    Y_n, Z_n, far = _ahead(load(x, i), y_n, Y_n, Z_n, A, P, p, alpha, limit, far)
+    _put(on, y1, o, real(Y_n, y, unit))
+    _put(on, z1, o, real(Z_n, z, unit))
+    _put(on, Y1, o, number(Y_n, Y))
+    _put(on, Z1, o, number(Z_n, Y))
+    return far, odd
 
 
 @kernel
-def _activate(x, y, P, e):
-    """x ← t = tanh(w y + x + b); no number where the drive is infinite."""
-    for i in range(e):
-        v = fma(y[i], P[i], x[i] + P[B + i])
-        x[i] = tanh(v + (v - v))
+def carry_rows(x, ld, y, z, Y, Z, y1, z1, Y1, Z1, rows, m, kind, A, P, unit, alpha, limit):
+    """A step of rows of m neurons, driven by rows of x that begin ld apart: y, z, and Y, Z in grid units, before and
+    after. Returns 0 if all stayed in range and were what the grid says.
+    """
+    far, odd = spread(0.0), first(0)
+    for r in range(rows):
+        for i in range(0, m - W + 1, W):
+            p, o = i // B * B + i, r * m + i
+            far, odd = _one(
+                x, r * ld + i, y, z, Y, Z, y1, z1, Y1, Z1, o, kind, A, P, p, unit, alpha, limit, far, odd, None
+            )
+        if m % W:
+            i = m - m % W
+            p, o, on = i // B * B + i, r * m + i, first(m - i)
+            far, odd = _one(
+                x, r * ld + i, y, z, Y, Z, y1, z1, Y1, Z1, o, kind, A, P, p, unit, alpha, limit, far, odd, on
+            )
+    return any_not_below(far, limit) + _any(odd)
 
 
 @kernel
-def _kick_and_drift(y, t, S, A, unit, alpha, limit, e):
-    """z ← z - a (t + α y), y ← y + a z, increments rounded to the grid. Returns how many states are out of range."""
-    out = 0
-    for i in range(e):
-        force = fma(alpha, np.float64(S[i]), np.float64(t[i]))
-        kick = np.rint(A[B + i] * force)
-        Z = S[B + i] - S.dtype.type(kick)
-        drift = np.rint(A[i] * np.float64(Z))
-        Y = S[i] + S.dtype.type(drift)
-        inside = abs(np.float64(Z)) + abs(np.float64(Y)) < limit and sound(S, kick, drift, limit)
-        S[B + i] = Z if inside else lost(Z)
-        S[i] = Y if inside else lost(Y)
-        y[i] = real(y, S[i], unit)
-        out += 0 if inside else 1
-    return out
+def carry_kept(x, y, S, A, P, unit, alpha, limit, e):
+    """A step of e ≤ B neurons, driven by x, whose state S (Y, Z: two rows of B) and y have room for whole vectors.
+    Returns 0 if they stayed in range."""
+    far = spread(0.0)
+    for i in range(0, e, W):
+        Y, Z, far = _ahead(load(x, i), load(y, i), load(S, i), load(S, B + i), A, P, i, alpha, limit, far)
+        store(S, i, Y)
+        store(S, B + i, Z)
+        store(y, i, real(Y, y, unit))
+    return any_not_below(far, limit)
+
+
+@kernel
+def show(y, S, unit, e):
+    """y ← S as numbers, e ≤ B of them, with room for whole vectors."""
+    for i in range(0, e, W):
+        store(y, i, real(load(S, i), y, unit))

@@ -16,7 +16,7 @@ from unicornn._ops.block import ROWS, B
 from unicornn._ops.jit import kernel, view
 from unicornn._ops.products import padded
 from unicornn._ops.step_kernels import drive
-from unicornn._ops.step_rows import _activate, _kick_and_drift, real
+from unicornn._ops.step_rows import carry_kept, show
 
 _SMALL = 1e-8  # ``_readouts.SMALL``
 
@@ -78,8 +78,8 @@ def carry(
             for l in range(L):
                 for j in range(blocks):
                     lo = j * B
-                    _show(view(now, (l * ROWS + r) * ld + lo, B), view(own, r * size + (l * blocks + j) * 2 * B, B),
-                          unit, min(B, m - lo))  # fmt: skip
+                    y, s = view(now, (l * ROWS + r) * ld + lo, B), view(own, r * size + (l * blocks + j) * 2 * B, B)
+                    show(y, s, unit, min(B, m - lo))
         for n in range(count[first]):
             while count[first + rows - 1] <= n:
                 rows -= 1
@@ -95,9 +95,8 @@ def carry(
                     p, a = view(P, o * 2 * B, 2 * B), view(A, o * 2 * B, 2 * B)
                     for r in range(rows):
                         s = view(own, r * size + o * 2 * B, 2 * B)
-                        t, y = view(x, r * ld + lo, e), view(now, (l * ROWS + r) * ld + lo, e)
-                        _activate(t, y, p, e)
-                        bad[first + r] += _kick_and_drift(y, t, s, a, unit, per_unit, limit, e)
+                        t, y = view(x, r * ld + lo, B), view(now, (l * ROWS + r) * ld + lo, B)
+                        bad[first + r] += carry_kept(t, y, s, a, p, unit, per_unit, limit, e)
             for r in range(rows):
                 top, total = view(now, ((L - 1) * ROWS + r) * ld, m), view(totals, r * totals.shape[1], m)
                 if mean:
@@ -113,9 +112,3 @@ def carry(
                 if bad[first + r] == 0:
                     S[slot[first + r]], sums[slot[first + r]] = own[r], totals[r]
                     steps[slot[first + r]] += count[first + r]
-
-
-@kernel
-def _show(row, S, unit, e):
-    for i in range(e):
-        row[i] = real(row, S[i], unit)

@@ -52,13 +52,14 @@ class Engine:
                 at[l, 4] = own.Lambda[l].data_ptr()  # type: ignore[index,union-attr]
         blocks, wide = -(-m // B), PANEL // np.dtype(self.number).itemsize
         width = sum(matrix.shape[1] for matrix in (*own.V, *(own.Lambda or ())) if matrix is not None)
-        self.M = np.empty(width * -(-m // wide) * wide, self.number)
+        self.M = np.full(width * -(-m // wide) * wide, np.nan, self.number)
         self.P, self.A = np.zeros(L * blocks * 2 * B, self.number), np.zeros(L * blocks * 2 * B)
         c, a = torch.stack(list(own.c)).numpy(), time_steps(own.c, rnn.dt, torch.float64).numpy()
         self.unit, self.per_unit, self.limit = _constants(self.dtype, self.alpha)
         sizes = L, m, d, self.skip
         pack = _kernel("step_kernels", "pack_all")
-        launch.call(pack, self.dtype, at, c, a, self.M, self.P, self.A, self.unit, *sizes)
+        before = np.full(width * m, -1, np.int64 if self.dtype == torch.float64 else np.int32)
+        launch.call(pack, self.dtype, at, c, a, self.M, self.P, self.A, before, self.unit, *sizes)
 
     def grow(self, rows: int) -> None:
         """Room for so many rows, or more."""
