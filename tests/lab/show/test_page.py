@@ -35,9 +35,13 @@ addEventListener("load", async () => {
     press("ArrowLeft");
     await wait(300);
     const back = $("now").textContent;
+    const focused = $("slower");  // whose own the space bar is, while it has the focus
+    focused.dispatchEvent(new KeyboardEvent("keydown", {key: " ", bubbles: true, cancelable: true}));
+    const still = $("play").textContent;
     press(" ");
     await wait(300);
     measured.push({
+      still,
       agreement, end, answers, back, again: $("now").textContent, width: root.clientWidth, needed: root.scrollWidth,
       canvases: page.querySelectorAll("canvas").length, options: page.querySelectorAll("option").length,
       bold: page.querySelectorAll("main b").length,
@@ -79,6 +83,7 @@ def test_in_a_browser(tmp_path, reading):
         assert rest == "back at the start, all oscillators are at rest"
         assert seen["end"] == f"step {steps} of {steps}"
         assert seen["back"] == f"step 0 of {steps}"
+        assert seen["still"] == "▶ play"
         assert seen["again"] == f"step {steps} of {steps}"
         assert seen["needed"] <= seen["width"]
         assert (seen["canvases"], seen["options"], seen["bold"], seen["requests"]) == (4, 2, 0, 0)

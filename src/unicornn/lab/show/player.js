@@ -7,13 +7,14 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128];  // steps a frame
 let speed = SPEEDS.indexOf(data.speed), playing = false, direction = 1, credit = 0, sample = data.samples[0];
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const HUES = ["#0b62a4", "#d0622b", "#1b7f4b", "#8e4ec6", "#b0891b", "#c43d6b", "#2b9aa8", "#6b7280"];
-const heat = share => `hsl(${230 - 200 * share} 75% ${matchMedia("(prefers-color-scheme: dark)").matches ? 62 : 45}%)`;
+const HUES = [207, 19, 150, 272, 44, 340, 187, 230];  // of the channels
+const bright = () => matchMedia("(prefers-color-scheme: dark)").matches ? 62 : 40;
+const heat = share => `hsl(${230 - 200 * share} 75% ${bright()}%)`;
 
 const canvases = network.layers.map((layer, l) => {
   const section = document.createElement("section"), title = document.createElement("h2");
   const slow = Math.min(...layer.a), fast = Math.max(...layer.a), note = document.createElement("span");
-  title.textContent = `Layer ${l + 1}`;
+  title.textContent = `Layer\u00a0${l + 1}`;
   note.textContent = `${network.m} oscillators, time steps ${slow.toPrecision(2)} to ${fast.toPrecision(2)}`;
   title.append(note);
   const canvas = document.createElement("canvas");
@@ -52,16 +53,17 @@ function context(canvas) {
 function drawSignal() {
   const [g, width, height] = context($("signal")), d = network.d, u = network.u, steps = u.length / d;
   const now = Math.min(network.n * network.patch, steps);
-  let top = 1e-9;
-  for (const v of u) top = Math.max(top, Math.abs(v));
+  let low = Infinity, high = -Infinity;
+  for (const v of u) { low = Math.min(low, v); high = Math.max(high, v); }
+  const scale = (height - 8) / (high - low || 1);
   for (let i = 0; i < d; i++) {
-    for (const [from, to, alpha] of [[0, steps, 0.18], [0, now, 1]]) {
+    for (const [from, to, alpha] of [[0, steps, 0.25], [0, now, 1]]) {
       g.globalAlpha = alpha;
-      g.strokeStyle = HUES[i % HUES.length];
+      g.strokeStyle = `hsl(${HUES[i % HUES.length]} 75% ${bright()}%)`;
       g.beginPath();
       const stride = Math.max(1, Math.floor(steps / width / 4));
       for (let n = from; n < to; n += stride) {
-        const x = n / Math.max(steps - 1, 1) * width, y = height / 2 - u[n * d + i] / top * (height / 2 - 4);
+        const x = n / Math.max(steps - 1, 1) * width, y = height - 4 - (u[n * d + i] - low) * scale;
         n === from ? g.moveTo(x, y) : g.lineTo(x, y);
       }
       g.stroke();
@@ -156,6 +158,7 @@ $("sample").onchange = event => choose(+event.target.value);
 $("time").oninput = event => { playing = false; move(+event.target.value - network.n); draw(); };
 addEventListener("keydown", event => {
   if (/^(SELECT|INPUT)$/.test(event.target.tagName)) return;
+  if (event.key === " " && event.target.tagName === "BUTTON") return;  // which the browser presses
   const act = {
     " ": $("play").onclick, ArrowRight: () => run(1), ArrowLeft: () => run(-1), "+": $("faster").onclick,
     "=": $("faster").onclick, "-": $("slower").onclick,
