@@ -43,8 +43,12 @@ async def push_together() -> None:
 
 async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     async for line in reader:
-        asked, answer = json.loads(line), asyncio.get_running_loop().create_future()
-        waiting.append((asked["key"], asked["sample"], answer))
+        answer = asyncio.get_running_loop().create_future()
+        try:
+            asked = json.loads(line)
+            waiting.append((str(asked["key"]), asked["sample"], answer))
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            answer.set_result({"error": f"expected a key and a sample, got {error!r}"})
         writer.write(json.dumps(await answer).encode() + b"\n")
 
 
