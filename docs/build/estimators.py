@@ -1,13 +1,16 @@
-"""The comparison in docs/estimators.md, from results/estimators.json."""
+"""The comparison in docs/estimators.md, from results/estimators.json; and what readouts and a large table cost, from
+results/reproduction/energies.json and results/bank.json, once these are there."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from docs.build.pages import measured, provenance, table
+from docs.build.pages import RESULTS, measured, provenance, table
+from docs.build.reproduction.results import group, together
 
 PAGE = "docs/estimators.md"
 HEADS = {
@@ -38,7 +41,42 @@ def blocks() -> dict[str, list[str]]:
         head = ["root mean squared error, per minute", *(HEADS[m] for m in methods)]
         lines += ["", *table(head, [_row(name, sets[name], methods) for name in rates])]
     lines += ["", *_cost(sets, methods), "", provenance(result)]
-    return {"results": lines}
+    return {"results": lines, "bank": _bank(), "readouts": _readouts()}
+
+
+def _bank() -> list[str]:
+    """The time that a large table takes, if it was measured."""
+    if not (RESULTS / "bank.json").exists():
+        return []
+    found = measured("bank")
+    return [
+        f"`OscillatorBank().fit_transform` of {found['n']:,} series of {found['N']:,} steps: {found['seconds']:.0f} s, "
+        f"{found['processor_seconds']:.0f} s of the processor, {found['megabytes']:,} MB. " + provenance(found)
+    ]
+
+
+def _readouts() -> list[str]:
+    """Test scores of the same network with the last output and with energies, as far as they were trained."""
+    runs = together(group("energies"), lambda run: re.sub(r"-\d+$", "", run["name"]))
+    if not runs:
+        return []
+    rows = []
+    for name, found in runs.items():
+        words = name.split("-")
+        rows.append([found[0]["title"], words[1] if len(words) > 2 else "–", words[-1], *_tested(found)])
+    lines = table(["task", "split", "readout", "metric", "test", "runs"], rows)
+    return [
+        "What each is worth by itself:",
+        "",
+        *lines,
+        "",
+        "`python -m reproduction energies`: all else is the same within a task.",
+    ]
+
+
+def _tested(runs: list[dict[str, Any]]) -> list[str]:
+    scores = [float(run["result"]["test"]) for run in runs]
+    return [str(runs[0]["metric"]), _score(scores), str(len(scores))]
 
 
 def _row(name: str, own: dict[str, Any], methods: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import estimators
+from benchmarks import bank, estimators
 from benchmarks.series import Split, splits
 from unicornn.estimators import _network
 
@@ -45,6 +45,16 @@ def test_goes_on_where_it_was_stopped(toy, tmp_path, monkeypatch):
 def test_a_process_of_its_own_without_fork(monkeypatch):
     monkeypatch.setattr(estimators, "sys", types.SimpleNamespace(platform="win32"))
     assert estimators._apart(os.getppid) == os.getpid()
+
+
+def test_the_time_of_a_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "sys.argv", ["", "--series", "5", "--steps", "20", "--threads", "1", "--out", str(tmp_path / "b")]
+    )
+    bank.main()
+    found = json.loads((tmp_path / "b").read_text())
+    assert (found["n"], found["N"], found["threads"]) == (5, 20, 1)
+    assert found["seconds"] > 0
 
 
 @pytest.mark.skipif("UNICORNN_DATA" not in os.environ, reason="UNICORNN_DATA is not set")
