@@ -237,6 +237,16 @@ def test_a_full_disk_leaves_the_old_file(layer, tmp_path, monkeypatch):
         stream.save(tmp_path / "no" / "folder" / "s.safetensors")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_what_is_no_file_is_not_replaced(layer, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(BadValue, match="path: expected the path of a file to write"):
+            Stream(layer).save(path)
+    assert (tmp_path / "pipe").is_fifo()
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
 @pytest.mark.slow
 def test_killed_while_saving(layer, tmp_path):
     """Whenever it is killed, what is there can be loaded."""

@@ -50,6 +50,8 @@ def save(stream: Any, path: Path) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     """The file is there whole, or as it was before; also if the process is killed, or the disk is full."""
+    if path.exists() and not path.is_file():  # a device would be replaced
+        raise BadValue(f"path: expected the path of a file to write, got {str(path)!r}, which is none")
     part = unfinished(path)
     try:
         with part.open("wb") as file:
