@@ -12,13 +12,15 @@ import math
 import operator
 
 from llvmlite import binding, ir
-from numba import types
+from numba import config, types
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
-REGISTER = 64 if binding.get_host_cpu_features().get("avx512f") else 32
+_HOST = binding.get_host_cpu_features().flatten()
+_FEATURES = _HOST if config.CPU_FEATURES is None else config.CPU_FEATURES  # those that Numba compiles for
+REGISTER = 64 if "+avx512f" in _FEATURES.split(",") else 32
 """Bytes of a register."""
 
 W = 2 * REGISTER // 4
