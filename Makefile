@@ -50,8 +50,9 @@ MODELS := $$($(PY) -c 'from unicornn.baselines import MODELS; print(*MODELS)') l
 bench: $(STAMP) ## measure time and memory of all models (most of an hour); make docs then shows them
 	$(VENV)/bin/unicornn bench $(MODELS) --out runs/bench/speed
 	$(VENV)/bin/unicornn bench $(MODELS) --length 17984 --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/worms
+	$(VENV)/bin/unicornn bench lstm lstm:2 gru:2 --length 17984 --batch-size 1 --input-size 6 --hidden-size 32 --out runs/bench/one
 	$(VENV)/bin/unicornn bench lstm:2 $(LENGTHS:%=--length %) --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/lengths
-	for name in speed worms lengths; do cp runs/bench/$$name/bench.json results/bench/$$name.json; done
+	for name in speed worms one lengths; do cp runs/bench/$$name/bench.json results/bench/$$name.json; done
 
 docs: $(STAMP) ## write the generated parts of the pages and their plots, then the site, into build/site
 	$(PY) -m docs.build

@@ -51,7 +51,9 @@ def memory_in_words(memory: Mapping[str, float], slope: float | None) -> str:
     if not memory or slope is None:
         return "–"
     first, *_, last = memory.values()
-    return f"constant, {last:.0f} MiB" if last < STEADY * first else f"O(N), {slope:.0f} MiB per 1000 steps"
+    if last < STEADY * max(first, 1.0):
+        return "constant, " + (f"{last:.0f} MiB" if last >= 1 else "below 1 MiB")
+    return f"O(N), {slope:.0f} MiB per 1000 steps"
 
 
 def size_words(result: Mapping[str, Any], N: int) -> str:
@@ -62,7 +64,9 @@ def size_words(result: Mapping[str, Any], N: int) -> str:
 
 def time_words(own: Mapping[str, Any], N: int) -> str:
     time = own["time"].get(str(N))
-    return "failed" if time is None else f"{time['ratio']:.1f} ×" + (" (once)" if time["rounds"] == 1 else "")
+    if time is None:
+        return "failed"
+    return f"{time['ratio']:.1f} ×" + (" (once)" if time["rounds"] == 1 else "") + (" †" if own.get("older") else "")
 
 
 def measured_table(speed: Mapping[str, Any], worms: Mapping[str, Any]) -> list[str]:
@@ -77,7 +81,7 @@ def measured_table(speed: Mapping[str, Any], worms: Mapping[str, Any]) -> list[s
             [
                 FACTS[own["model"]].name + (f", {way}" if way else ""), own["layers"], time_words(own, first),
                 time_words(worms["models"][name], long) if name in worms["models"] else "–",
-                "–" if memory is None else f"{memory:.0f} MiB",
+                "–" if memory is None else f"{max(memory, 0.0):.0f} MiB",
                 memory_in_words(own["memory"], own["MiB_per_1000_steps"]),
             ]
         )  # fmt: skip

@@ -25,7 +25,7 @@ def product_work(N: int, b: int, d: int, m: int) -> float:
 
 
 def speed_table(result: Mapping[str, Any]) -> list[str]:
-    """A training step of UnICORNN beside torch's own layers, at the shortest length."""
+    """A training step, and a forward pass, of UnICORNN beside torch's own layers, at the shortest length."""
     sizes, rows = result["sizes"], []
     N, peak = sizes["N"][0], result["matrix_product_GFLOPS"]
     invert = result["models"]["unicornn, invert"]["time"][str(N)]["ratio"]
@@ -38,8 +38,15 @@ def speed_table(result: Mapping[str, Any]) -> list[str]:
             work = product_work(N, sizes["b"], sizes["d"], sizes["m"])
             share = f"{1e-6 * work / time['ms'] / peak:.0%}"
         ratio = time["ratio"]
-        rows.append([words, own["layers"], f"{time['ms']:.0f}", f"{ratio:.1f}", f"{ratio / invert:.1f}", share])
+        forward = own["forward"].get(str(N))
+        rows.append(
+            [
+                words, own["layers"], f"{time['ms']:.0f}", f"{ratio:.1f}", f"{ratio / invert:.1f}", share,
+                *((f"{forward['ms']:.0f}", f"{forward['ratio']:.1f}") if forward else ("", "")),
+            ]
+        )  # fmt: skip
     head = ["model", "L", "ms", "× our time, `store`", "× our time, `invert`", "share of the matrix product's peak"]
+    head += ["forward, ms", "× our forward"]
     peak_words = f"; matrix product: {peak:.0f} GFLOP/s" if peak else ""
     return [f"**{size_words(result, N)}**{peak_words}", "", *table(head, rows)]
 
@@ -74,11 +81,11 @@ def curves(result: Mapping[str, Any]) -> Figure:
 
 
 def blocks() -> dict[str, list[str]]:
-    speed, worms, lengths = (measured(f"bench/{name}") for name in ("speed", "worms", "lengths"))
+    speed, worms, one, lengths = (measured(f"bench/{name}") for name in ("speed", "worms", "one", "lengths"))
     return {
-        "speed": [*speed_table(speed), "", *speed_table(worms)],
+        "speed": [*speed_table(speed), "", *speed_table(worms), "", *speed_table(one)],
         "stream": [stream_words(speed)],
-        "about": about(speed, worms, lengths),
+        "about": about(speed, worms, one, lengths),
     }
 
 

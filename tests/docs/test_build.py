@@ -71,7 +71,7 @@ def test_what_the_bench_leaves_fills_the_pages(tmp_path, monkeypatch):
     names = ["lstm", "lem", "lstm:2", "gru:2"]
     results = {
         f"bench/{name}": bench(names, lengths=lengths, **sizes, out=tmp_path)
-        for name, lengths in (("speed", (4, 8)), ("worms", (9,)), ("lengths", (4, 8)))
+        for name, lengths in (("speed", (4, 8)), ("worms", (9,)), ("one", (9,)), ("lengths", (4, 8)))
     }
     for module in (baselines, speed, readme):
         monkeypatch.setattr(module, "measured", lambda name: results.get(name) or measured(name))
@@ -89,4 +89,5 @@ def test_what_the_bench_leaves_fills_the_pages(tmp_path, monkeypatch):
 def test_memory_in_words():
     assert baselines.memory_in_words({"250": 20.0, "2000": 21.0}, 0.6) == "constant, 21 MiB"
     assert baselines.memory_in_words({"250": 20.0, "2000": 160.0}, 80.0) == "O(N), 80 MiB per 1000 steps"
+    assert baselines.memory_in_words({"250": -0.2, "1000": 0.1}, 0.4) == "constant, below 1 MiB"
     assert baselines.memory_in_words({}, None) == "–"
