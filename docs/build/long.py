@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from docs.build.pages import RESULTS, table
+from docs.build.pages import RESULTS, measured, provenance, table
 
 PAGE = "docs/long.md"
 LONGEST = {"recall": 1_000_000, "adding": 10_000}
@@ -62,7 +62,18 @@ def _peak(step: Result | None) -> str:
 
 def blocks() -> dict[str, list[str]]:
     tables = {task: table(HEAD, map(row, found)) for task in LABELS if (found := runs(task))}
-    return tables | ({"memory": memory(found)} if (found := runs("memory")) else {})
+    return tables | ({"memory": memory(found)} if (found := runs("memory")) else {}) | {"horizon": horizon()}
+
+
+def horizon() -> list[str]:
+    """What a horizon costs, from results/horizon.json."""
+    found = measured("horizon")
+    rows = [
+        [row["setting"], row["backward"], f"{row['without']:.0f} ms", f"{row['with']:.0f} ms", f"{row['ratio']:.3f}"]
+        for row in found["milliseconds"]
+    ]
+    head = ["a step of training", "gradients", "without", f"horizon={found['horizon']}", "ratio"]
+    return [*table(head, rows), "", provenance(found)]
 
 
 def curve(found: Sequence[Result], label: str) -> Figure:
