@@ -221,18 +221,28 @@ def _energies() -> Iterator[Planned]:
     }  # fmt: skip
     readouts: dict[str, dict[str, object]] = {"energy": {"readout": "energy", "segments": 8}, "last": {}}
     for (readout, more), fold in product(readouts.items(), range(WORMS)):
-        options = ("--seed", str(fold), "--epochs", "60")
-        yield _run(f"worms-{readout}-{fold}", "worms44", *options, fold=fold, **worms, **more)
-    for readout in readouts:
-        yield _run(f"bearings-{readout}", "bearings", "--epochs", "15", readout=readout)
+        yield _run(
+            f"worms-{readout}-{fold}", "worms44", "--seed", str(fold), "--epochs", "60", fold=fold, **worms, **more
+        )
+    bearings: dict[str, tuple[str, dict[str, object]]] = {
+        "last": ("15", {"readout": "last"}),
+        "energy": ("15", {"readout": "energy"}),
+        "energy-8": ("15", {"segments": 8}),
+        "energy-24": ("15", {"segments": 24}),
+        "energy-8-longer": ("30", {"segments": 8}),
+    }
+    for name, (epochs, settings) in bearings.items():
+        yield _run(f"bearings-{name}", "bearings", "--epochs", epochs, **settings)
+    options = ("--variant", "whole", "--epochs", "40")
+    yield _run("bearings-whole", "bearings", *options, segments=80, batch_size=8)
     rates: dict[str, object] = {
         "patch": 16, "dt": 0.65, "alpha": 10, "init": "spread", "lr": 0.006, "schedule": "onecycle", "clip": 1,
         "standardise": "true",
     }  # fmt: skip
     for split, epochs in (("patient", "20"), ("random", "100")):
         for rate, readout in product(("hr", "rr"), ("last", "energy", "last+energy")):
-            options = ("--epochs", epochs)
-            yield _run(f"{rate}-{split}-{readout}", f"bidmc-{rate}", *options, split=split, readout=readout, **rates)
+            name = f"{rate}-{split}-{readout}"
+            yield _run(name, f"bidmc-{rate}", "--epochs", epochs, split=split, readout=readout, **rates)
 
 
 def _scales() -> Iterator[Planned]:
