@@ -8,10 +8,10 @@ python -m benchmarks.long recall --stages 200 400 --out DIR    # small, to see t
 The tasks are ``unicornn.lab.tasks``' recall and adding, with sequences that are new in every batch.
 
 One protocol for every model: a gate per input channel, with an L1 penalty from when the loss is half that of guessing,
-which once at zero stays there and is not trained beyond 10,000 steps; one recurrent layer; its last output and its
-final state, normalised over the batch, into a linear readout, which begins anew where it starts a stage worse than
-guessing. Sequences are lengthened in stages. A stage ends when it is mastered, the run when its CPU time is over. Adam,
-gradients clipped to 1.
+which once at zero stays there and is not trained beyond 10,000 steps; one recurrent layer, or two where one cannot do
+it; its last output and its final state, normalised over the batch, into a linear readout, which begins anew where it
+starts a stage worse than guessing. Sequences are lengthened in stages. A stage ends when it is mastered, the run when
+its CPU time is over. Adam, gradients clipped to 1.
 """
 
 from __future__ import annotations
@@ -137,12 +137,13 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "lem": {"dt": 0.0242},
         "lstm": {"memory": 200.0},
         "mingru": {"memory": 200.0},
-        "lru": {"r_min": 0.9, "max_phase": 0.314},
-        "linoss": {"discretisation": "imex"},
+        "lru": {"r_min": 0.9, "max_phase": 0.314, "num_layers": 2},
+        "linoss": {"discretisation": "imex", "num_layers": 2},
     },
 }
 """What differs from a model's defaults. span: N·Δt, so that Δt falls as sequences are lengthened. memory: gates
-that begin with memories of up to so many steps; with its defaults minGRU guessed at N = 1,000 after three minutes."""
+that begin with memories of up to so many steps; with its defaults minGRU guessed at N = 1,000 after three minutes.
+num_layers: one linear recurrence cannot multiply a number with its mark; between two there is a gate."""
 
 
 def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
