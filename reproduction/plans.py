@@ -225,10 +225,10 @@ def _energies() -> Iterator[Planned]:
             f"worms-{readout}-{fold}", "worms44", "--seed", str(fold), "--epochs", "60", fold=fold, **worms, **more
         )
     bearings: dict[str, tuple[str, dict[str, object]]] = {
-        "last": ("15", {"readout": "last"}),
-        "energy": ("15", {"readout": "energy"}),
+        "last": ("15", {"readout": "last", "segments": 1}),
+        "energy": ("15", {"segments": 1}),
         "energy-8": ("15", {"segments": 8}),
-        "energy-24": ("15", {"segments": 24}),
+        "energy-24": ("15", {}),
         "energy-8-longer": ("30", {"segments": 8}),
     }
     for name, (epochs, settings) in bearings.items():

@@ -60,7 +60,7 @@ def test_two_steps(small_data, tmp_path, monkeypatch):
     name, source = small_data
     if name == "lorenz96":
         monkeypatch.setattr("unicornn.lab.tasks.lorenz96.SEQUENCES", 16)
-    small = {"recall": {"held_out": 20}, "adding": {"held_out": 20}, "bearings": {"window": 20}}
+    small = {"recall": {"held_out": 20}, "adding": {"held_out": 20}, "bearings": {"window": 48}}
     two_steps(name, source, tmp_path / "run", **small.get(name, {}))
 
 
