@@ -239,7 +239,7 @@ def _energies() -> Iterator[Planned]:
         "patch": 16, "dt": 0.65, "alpha": 10, "init": "spread", "lr": 0.006, "schedule": "onecycle", "clip": 1,
         "standardise": "true",
     }  # fmt: skip
-    for split, epochs in (("patient", "20"), ("random", "100")):
+    for split, epochs in (("patient", "6"), ("random", "100")):
         for rate, readout in product(("hr", "rr"), ("last", "energy", "last+energy")):
             name = f"{rate}-{split}-{readout}"
             yield _run(name, f"bidmc-{rate}", "--epochs", epochs, split=split, readout=readout, **rates)
