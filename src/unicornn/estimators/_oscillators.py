@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -167,6 +168,7 @@ def _centred(u: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(inside, u - (u * inside).sum(0) / lengths[:, None], 0.0)
 
 
+@lru_cache(maxsize=256)
 def starts(N: int, W: int, hop: int) -> np.ndarray:
     """Where windows begin: every ``hop`` steps, and one that ends with the series; 0 if it is short."""
     if N <= W:
@@ -177,15 +179,16 @@ def starts(N: int, W: int, hop: int) -> np.ndarray:
 
 def windows(series: Series, begins: Sequence[np.ndarray], W: int) -> tuple[Tensor, Tensor | None]:
     """Windows (W, k, d) of each series in turn, and their lengths if some are short."""
-    found, lengths = [], []
-    for x, own in zip(series, begins, strict=True):
-        lengths.append(np.full(len(own), min(len(x), W)))
-        if len(x) < W:
-            x = np.concatenate([x, np.zeros((W - len(x), x.shape[1]), x.dtype)])
-        found.append(np.lib.stride_tricks.sliding_window_view(x, W, axis=0)[own])  # (k, d, W)
-    u = torch.from_numpy(np.ascontiguousarray(np.concatenate(found).transpose(2, 0, 1)))
-    short = torch.from_numpy(np.concatenate(lengths))
-    return u, None if bool((short == W).all()) else short
+    sizes = [max(len(x), W) for x in series]
+    first = np.cumsum(sizes) - sizes
+    joined = np.zeros((sum(sizes), series[0].shape[1]), series[0].dtype)
+    for n, x in zip(first, series, strict=True):
+        joined[n : n + len(x)] = x
+    where = np.concatenate([n + own for n, own in zip(first, begins, strict=True)])
+    found = np.lib.stride_tricks.sliding_window_view(joined, W, axis=0)[where]  # (k, d, W)
+    short = np.repeat([min(len(x), W) for x in series], [len(own) for own in begins])
+    u = torch.from_numpy(np.ascontiguousarray(found.transpose(2, 0, 1)))
+    return u, None if (short == W).all() else torch.from_numpy(short)
 
 
 def portions(begins: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
