@@ -126,7 +126,6 @@ class Model(nn.Module):
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "recall": {
         "unicornn": {"dt": 0.005},
-        "lstm": {"memory": 1000.0},
         "mingru": {"memory": 1000.0},
         "lru": {"r_min": 0.9, "max_phase": 0.314},
         "linoss": {"discretisation": "imex"},
@@ -135,7 +134,6 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "unicornn": {"span": 2.0},
         "cornn": {"dt": 0.016, "gamma": 94.5, "epsilon": 9.5},
         "lem": {"dt": 0.0242},
-        "lstm": {"memory": 200.0},
         "mingru": {"memory": 200.0},
         "lru": {"r_min": 0.9, "max_phase": 0.314, "num_layers": 2},
         "linoss": {"discretisation": "imex", "num_layers": 2},
@@ -150,7 +148,7 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
     if name != "unicornn":
         layer = MODELS[name](d, m, **{k: v for k, v in options.items() if k != "memory"})
         if "memory" in options:
-            remember(name, dict(layer.named_parameters()), options["memory"])
+            remember(dict(layer.named_parameters()), options["memory"])
         return layer
     layer = UnICORNN(d, m, **{k: v for k, v in options.items() if k != "span"})
     nn.init.normal_(layer.V[0], std=0.3)
@@ -161,17 +159,10 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
 
 
 @torch.no_grad()
-def remember(name: str, weights: dict[str, nn.Parameter], longest: float) -> None:
-    """Gates that forget after t steps, t between 1 and ``longest``: chrono initialisation, arXiv:1804.11188."""
-    if name == "mingru":
-        b = weights["layers.0.b"]
-        b[1] = -torch.empty_like(b[1]).uniform_(1.0, longest).log()
-    else:
-        b = weights["layers.0.rnn.bias_ih_l0"]
-        _, forget, *_ = b.chunk(4)
-        t = torch.empty_like(forget).uniform_(1.0, longest).log()
-        b.copy_(torch.cat([-t, t, torch.zeros_like(t), torch.zeros_like(t)]))
-        weights["layers.0.rnn.bias_hh_l0"].zero_()
+def remember(weights: dict[str, nn.Parameter], longest: float) -> None:
+    """minGRU's gates forget after t steps, t between 1 and ``longest``: chrono initialisation, arXiv:1804.11188."""
+    b = weights["layers.0.b"]
+    b[1] = -torch.empty_like(b[1]).uniform_(1.0, longest).log()
 
 
 class Run:

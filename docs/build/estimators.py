@@ -56,27 +56,29 @@ def _bank() -> list[str]:
 
 
 def _readouts() -> list[str]:
-    """Test scores of the same network with the last output and with energies, as far as they were trained."""
-    runs = together(group("energies"), lambda run: re.sub(r"-\d+$", "", run["name"]))
+    """Scores of the same network with the last output and with energies, as far as they were trained."""
+    runs = together(group("energies"), _setting)
     if not runs:
         return []
-    rows = []
-    for name, found in runs.items():
-        words = name.split("-")
-        rows.append([found[0]["title"], words[1] if len(words) > 2 else "–", words[-1], *_tested(found)])
-    lines = table(["task", "split", "readout", "metric", "test", "runs"], rows)
+    rows = [[*setting[:-1], *(_score([run["result"][part] for run in found]) for part in ("valid", "test")), len(found)]
+            for setting, found in runs.items()]  # fmt: skip
+    head = ["task", "sequences", "readout", "segments", "epochs", "metric", "validation", "test", "runs"]
     return [
         "What each is worth by itself:",
         "",
-        *lines,
+        *table(head, rows),
         "",
         "`python -m reproduction energies`: all else is the same within a task.",
     ]
 
 
-def _tested(runs: list[dict[str, Any]]) -> list[str]:
-    scores = [float(run["result"]["test"]) for run in runs]
-    return [str(runs[0]["metric"]), _score(scores), str(len(scores))]
+def _setting(run: dict[str, Any]) -> tuple[str, ...]:
+    """What a run has in common with those of other folds and seeds; it ends with the name, without the fold."""
+    options, reading = run["task_options"], run["model_options"]
+    sequences = options.get("split") or run["variant"] or ("crops" if {"window", "crops"} & set(options) else "whole")
+    sizes = (str(reading.get("segments", 1)), str(run["training"]["epochs"]))
+    name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
+    return run["title"], sequences, reading.get("readout", "last"), *sizes, run["metric"], name
 
 
 def _row(name: str, own: dict[str, Any], methods: list[str]) -> list[str]:
