@@ -24,9 +24,8 @@ def push(samples: dict) -> dict:
     try:
         return {key: {"logits": logits.tolist()} for key, logits in stream.push(samples).items()}
     except UnicornnError as error:
-        return {
-            key: push({key: x})[key] if samples.keys() - {key} else {"error": str(error)} for key, x in samples.items()
-        }
+        one = len(samples) == 1
+        return {key: {"error": str(error)} if one else push({key: x})[key] for key, x in samples.items()}
 
 
 async def push_together() -> None:
@@ -34,8 +33,7 @@ async def push_together() -> None:
         await asyncio.sleep(0.01)  # samples go on arriving, also during a push, which has a thread of its own
         here = {}
         while waiting and waiting[0][0] not in here:  # a patient's second sample waits for the next push
-            key, *rest = waiting.pop(0)
-            here[key] = rest
+            key, *here[key] = waiting.pop(0)
         told = await asyncio.to_thread(push, {key: here[key][0] for key in here}) if here else {}
         for key, answer in told.items():
             here[key][1].set_result(answer)
@@ -56,14 +54,13 @@ async def main() -> None:
     server = await asyncio.start_server(client, "127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 0)
     pushing = asyncio.create_task(push_together())
     if sys.argv[1:]:
-        await server.serve_forever()
+        await pushing  # for ever
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     for key, sample in (("bed 1", [0.1, 0.2]), ("bed 2", [-1.0, 0.5]), ("bed 1", [float("nan"), 0]), ("bed 1", [0, 0])):
         writer.write(json.dumps({"key": key, "sample": sample}).encode() + b"\n")
         print(key, json.loads(await reader.readline()))
     writer.close()
     await asyncio.sleep(0.1)
-    pushing.cancel()
 
 
 asyncio.run(main())

@@ -53,7 +53,7 @@ def _one(x, i, y, z, Y, Z, y1, z1, Y1, Z1, o, kind, A, P, p, unit, alpha, limit,
     from place p on; what is computed with is of the type of ``kind``."""
     Y_n, Z_n, y_n = number(_get(on, Y, o), kind), number(_get(on, Z, o), kind), _get(on, y, o)
     odd = _unlike(_unlike(odd, y_n, real(Y_n, y, unit)), _get(on, z, o), real(Z_n, z, unit))
-    Y_n, Z_n, far = _ahead(load(x, i), y_n, Y_n, Z_n, A, P, p, alpha, limit, far)
+    Y_n, Z_n, far = _ahead(_get(on, x, i), y_n, Y_n, Z_n, A, P, p, alpha, limit, far)
     _put(on, y1, o, real(Y_n, y, unit))
     _put(on, z1, o, real(Z_n, z, unit))
     _put(on, Y1, o, number(Y_n, Y))
@@ -82,21 +82,33 @@ def carry_rows(x, ld, y, z, Y, Z, y1, z1, Y1, Z1, rows, m, kind, A, P, unit, alp
     return any_not_below(far, limit) + _any(odd)
 
 
+@inline
+def _kept(x, y, S, i, A, P, unit, alpha, limit, far, on):
+    """A vector of a row whose state S (Y, Z: two rows of B) has room for whole vectors."""
+    Y, Z, far = _ahead(_get(on, x, i), _get(on, y, i), load(S, i), load(S, B + i), A, P, i, alpha, limit, far)
+    store(S, i, Y)
+    store(S, B + i, Z)
+    _put(on, y, i, real(Y, y, unit))
+    return far
+
+
 @kernel
 def carry_kept(x, y, S, A, P, unit, alpha, limit, e):
-    """A step of e ≤ B neurons, driven by x, whose state S (Y, Z: two rows of B) and y have room for whole vectors.
-    Returns 0 if they stayed in range."""
+    """A step of e ≤ B neurons, driven by x, whose state is S. Returns 0 if they stayed in range."""
     far = spread(0.0)
-    for i in range(0, e, W):
-        Y, Z, far = _ahead(load(x, i), load(y, i), load(S, i), load(S, B + i), A, P, i, alpha, limit, far)
-        store(S, i, Y)
-        store(S, B + i, Z)
-        store(y, i, real(Y, y, unit))
+    for i in range(0, e - W + 1, W):
+        far = _kept(x, y, S, i, A, P, unit, alpha, limit, far, None)
+    if e % W:
+        i = e - e % W
+        far = _kept(x, y, S, i, A, P, unit, alpha, limit, far, first(e - i))
     return any_not_below(far, limit)
 
 
 @kernel
 def show(y, S, unit, e):
-    """y ← S as numbers, e ≤ B of them, with room for whole vectors."""
-    for i in range(0, e, W):
+    """y ← S as numbers, e ≤ B of them."""
+    for i in range(0, e - W + 1, W):
         store(y, i, real(load(S, i), y, unit))
+    if e % W:
+        i = e - e % W
+        _put(first(e - i), y, i, real(load(S, i), y, unit))

@@ -85,8 +85,9 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draws the oscillators, and takes scales and levels from X; see ``as_series`` for its forms. y is not used."""
         series = as_series(X, self.layout, self.missing)
+        self._fit_series(series)
         self.n_features_in_, self.channel_names_ = features_in(X, series), channel_names(X)
-        return self._fit_series(series)
+        return self
 
     def _fit_series(self, series: Series) -> Self:
         """The same for series that ``as_series`` has read."""
@@ -102,7 +103,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")
         with naming("random_state"):
             random = check_random_state(self.random_state)
-        self.n_channels_ = series[0].shape[1]
+        self.n_channels_, self.channel_names_ = series[0].shape[1], None
         self._scaling = Scaling.of(series)
         series = [self._scaling(x) for x in series]
         longest = max(len(x) for x in series)
