@@ -91,6 +91,7 @@ def test_what_a_mask_hides_is_missing():
         ("fit", {"X": X.astype("M8[s]")}, "X: expected an array of numbers"),
         ("fit", {"sample_weight": np.full(16, np.nan)}, "sample_weight: "),
         ("fit", {"groups": [None] * 8 + [1] * 8}, "groups: "),
+        ("fit", {"groups": [[0, 1]] * 8 + [0] * 8}, "groups: "),
         ("fit", {"validation_data": (X[:2], ["a", "z"])}, "validation_data: y: expected classes among"),
         ("partial_fit", {"y": Y[:3]}, "y: expected one target for each of the 16 series, got 3"),
         ("partial_fit", {"y": []}, "y: "),

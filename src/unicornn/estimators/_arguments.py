@@ -79,10 +79,10 @@ def _missing(value: Any) -> bool:
 
 def groups(values: Any, n: int) -> np.ndarray:
     """One for each series."""
-    found = np.asarray(values)
     try:
+        found = np.asarray(values)
         np.unique(found)  # which are to be told apart
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise BadType(f"groups: expected names or numbers that can be sorted, got others: {error}") from error
     if found.shape != (n,):
         raise BadValue(f"groups: expected one for each of the {n} series, got shape {found.shape}")
