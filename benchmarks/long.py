@@ -140,7 +140,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """What differs from a model's defaults. span: N·Δt, so that Δt falls as sequences are lengthened. memory: gates
-that begin with memories of up to so many steps; with its defaults minGRU guessed at N = 1,000 after three minutes.
+that begin with memories of up to so many steps; with its defaults minGRU forgets half of its state in a step.
 num_layers: one linear recurrence cannot multiply a number with its mark; between two there is a gate."""
 
 
@@ -148,7 +148,7 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
     if name != "unicornn":
         layer = MODELS[name](d, m, **{k: v for k, v in options.items() if k != "memory"})
         if "memory" in options:
-            remember(dict(layer.named_parameters()), options["memory"])
+            remember(layer.get_parameter("layers.0.b"), options["memory"])
         return layer
     layer = UnICORNN(d, m, **{k: v for k, v in options.items() if k != "span"})
     nn.init.normal_(layer.V[0], std=0.3)
@@ -159,9 +159,8 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
 
 
 @torch.no_grad()
-def remember(weights: dict[str, nn.Parameter], longest: float) -> None:
+def remember(b: nn.Parameter, longest: float) -> None:
     """minGRU's gates forget after t steps, t between 1 and ``longest``: chrono initialisation, arXiv:1804.11188."""
-    b = weights["layers.0.b"]
     b[1] = -torch.empty_like(b[1]).uniform_(1.0, longest).log()
 
 

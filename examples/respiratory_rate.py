@@ -23,7 +23,7 @@ def windows(part, every):
 
 for name, what in (("bidmc-hr", "heartbeats"), ("bidmc-rr", "breaths")):
     task = tasks.find(name)
-    options = {name: values[0] for name, values in task.options.items()} | {"split": "patient"}
+    options = {option: values[0] for option, values in task.options.items()} | {"split": "patient"}
     parts = task.load(Source(), options, 0)
     X, y, recording = windows(parts.train, 20)
     X_test, y_test, _ = windows(parts.test, 20)

@@ -260,11 +260,34 @@ def any_not_below(typingctx, v, limit):
     """1 if any lane is not below the limit, or is no number, else 0."""
 
     def codegen(context, builder, sig, args):
-        mask = builder.fcmp_unordered(">=", args[0], _spread(builder, limit, args[1]))
-        found = _call(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [mask])
-        return builder.zext(found, ir.IntType(64))
+        return _one_true(builder, builder.fcmp_unordered(">=", args[0], _spread(builder, limit, args[1])))
 
     return types.int64(v, limit), codegen
+
+
+@intrinsic
+def any_true(typingctx, mask):
+    """1 if any lane is true, else 0."""
+
+    def codegen(context, builder, sig, args):
+        return _one_true(builder, args[0])
+
+    return types.int64(mask), codegen
+
+
+def _one_true(builder, mask):
+    found = _call(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [mask])
+    return builder.zext(found, ir.IntType(64))
+
+
+@intrinsic
+def or_unlike(typingctx, known, a, b):
+    """Where it is known already, or a is not b, or one of them is no number."""
+
+    def codegen(context, builder, sig, args):
+        return builder.or_(args[0], builder.fcmp_unordered("!=", args[1], args[2]))
+
+    return Lanes(types.boolean)(known, a, b), codegen
 
 
 def _place(context, builder, array, value, at, vector):

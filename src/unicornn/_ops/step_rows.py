@@ -4,35 +4,10 @@
 Imported on first use, for it brings numba along.
 """
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
 from unicornn._ops.block import B
 from unicornn._ops.cpu_kernels import _activated, _drift, _get, _kick, _put, _reach, guarded, real
 from unicornn._ops.jit import inline, kernel
-from unicornn._ops.lanes import Lanes, W, _call, any_not_below, first, larger, load, number, spread, store
-
-
-@intrinsic
-def _unlike(typingctx, known, a, b):
-    """Where a is not b, or one of them is no number, or it is known already."""
-
-    def codegen(context, builder, sig, args):
-        return builder.or_(args[0], builder.fcmp_unordered("!=", args[1], args[2]))
-
-    return Lanes(types.boolean)(known, a, b), codegen
-
-
-@intrinsic
-def _any(typingctx, mask):
-    """1 if one lane is true, else 0."""
-
-    def codegen(context, builder, sig, args):
-        found = _call(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [args[0]])
-        return builder.zext(found, ir.IntType(64))
-
-    return types.int64(mask), codegen
+from unicornn._ops.lanes import W, any_not_below, any_true, first, larger, load, number, or_unlike, spread, store
 
 
 @inline
@@ -52,7 +27,7 @@ def _one(x, i, y, z, Y, Z, y1, z1, Y1, Z1, o, kind, A, P, p, unit, alpha, limit,
     """A vector of a row, driven by x from place i on: from place o on in y, z, Y, Z before and after. A and P are those
     from place p on; what is computed with is of the type of ``kind``."""
     Y_n, Z_n, y_n = number(_get(on, Y, o), kind), number(_get(on, Z, o), kind), _get(on, y, o)
-    odd = _unlike(_unlike(odd, y_n, real(Y_n, y, unit)), _get(on, z, o), real(Z_n, z, unit))
+    odd = or_unlike(or_unlike(odd, y_n, real(Y_n, y, unit)), _get(on, z, o), real(Z_n, z, unit))
     Y_n, Z_n, far = _ahead(_get(on, x, i), y_n, Y_n, Z_n, A, P, p, alpha, limit, far)
     _put(on, y1, o, real(Y_n, y, unit))
     _put(on, z1, o, real(Z_n, z, unit))
@@ -79,7 +54,7 @@ def carry_rows(x, ld, y, z, Y, Z, y1, z1, Y1, Z1, rows, m, kind, A, P, unit, alp
             far, odd = _one(
                 x, r * ld + i, y, z, Y, Z, y1, z1, Y1, Z1, o, kind, A, P, p, unit, alpha, limit, far, odd, on
             )
-    return any_not_below(far, limit) + _any(odd)
+    return any_not_below(far, limit) + any_true(odd)
 
 
 @inline
