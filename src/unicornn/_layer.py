@@ -18,7 +18,7 @@ from unicornn._recurrent import Checked, Recurrent, Setting
 from unicornn._state import State
 from unicornn.errors import BadType, BadValue
 
-INITS = {"paper": (-0.1, 0.1), "spread": (-5.0, 2.0)}
+INITS = {"paper": (-0.1, 0.1), "spread": (-3.0, 3.0)}
 """The range from which c is drawn, uniformly."""
 
 
@@ -63,8 +63,8 @@ class UnICORNN(Recurrent):
         residual: S >= 2, the number of layers that the residual connections skip (eq:ucrn_res); 0 for none.
         train_time_step: whether c, and so the time step of every neuron, is trained.
         init: where c starts. "paper" (Appendix A): from U(-0.1, 0.1), one time step Δt/2 for all neurons. "spread":
-            from U(-5, 2), time steps between 0.007 Δt and 0.88 Δt, each octave with about as many neurons; a network
-            that begins with many time scales learns faster than one that has to find them.
+            from U(-3, 3), time steps between 0.047 Δt and 0.95 Δt; a network that begins with many time scales learns
+            faster than one that has to find them. docs/estimators.md compares the range with five others on five tasks.
         batch_first: input and output are (b, N, ·) instead of (N, b, ·); states are (L, b, m) all the same.
         bidirectional: a second set of neurons reads each sequence from its end, as in nn.LSTM. Both directions of a
             layer need the whole output of the layer below, so the layers cannot be inverted together chunk by chunk:
@@ -75,6 +75,10 @@ class UnICORNN(Recurrent):
     Attributes:
         w, b, c: per layer (m,). V: per layer (m, d), then (m, m). Lambda: per layer None or (m, d), then (m, m).
         With ``bidirectional`` there are two of each per layer, forwards first, and (m, m) becomes (m, 2m).
+
+    Under ``torch.autocast("cpu", dtype=torch.bfloat16)``, on a processor with AMX, or AMD's with AVX512-BF16, products
+    with matrices of at least 64 rows and columns are made in bfloat16, with sums in float32. States stay exact, and so
+    does reversal; ``inverse`` and ``step`` belong under the same autocast then.
 
     Shapes:
         input (N, b, d), (b, N, d) or unbatched (N, d); output (N, b, m) accordingly; y, z (L, b, m) or (L, m).

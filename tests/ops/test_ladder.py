@@ -140,7 +140,19 @@ def test_the_op_is_the_stack():
     start = torch.stack([p.y, p.z])
     grid, rest = to_grid(start)
     output, pair, *_ = library.forward(
-        p.u, start, grid, rest, *p.coefficients, p.mask, torch.tensor(p.lengths), None, True, "nothing", None, "cpu"
+        p.u,
+        start,
+        grid,
+        rest,
+        *p.coefficients,
+        p.mask,
+        torch.tensor(p.lengths),
+        None,
+        True,
+        "nothing",
+        None,
+        False,
+        "cpu",
     )
     ours = climb("everything", "cpu", torch.float32, False)
     assert torch.equal(output, ours[0])

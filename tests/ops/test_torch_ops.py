@@ -32,6 +32,7 @@ def arguments(p, keep, every=True, backend="cpu"):
         every,
         keep,
         [9.0] * p.L if p.dropout else None,
+        bool(p.dropout),
         backend,
     )
 
@@ -45,7 +46,7 @@ def test_opcheck(case, dtype, keep):
         torch.library.opcheck(library.forward, arguments(p, keep, every))
     u, _, grid, _, *weights = arguments(p, "nothing")
     with torch.no_grad():
-        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-5], "cpu"))
+        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-6], False, "cpu"))
 
 
 @pytest.mark.parametrize("backward", ["invert", "store"])

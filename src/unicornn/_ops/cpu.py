@@ -21,7 +21,7 @@ from unicornn._ops import launch
 from unicornn._ops.adjoint import fade
 from unicornn._ops.block import PANEL, B
 from unicornn._ops.coefficients import Coefficients
-from unicornn._ops.memory import empty, reused
+from unicornn._ops.memory import empty, reused, zeros
 from unicornn._state import RANGE, UNIT
 
 CHUNK = 1 << 15
@@ -52,6 +52,15 @@ def _number(dtype: torch.dtype) -> Any:
 
 def _passes(name: str) -> Any:
     return launch.kernel("unicornn._ops.cpu_passes", name)
+
+
+def _low(name: str) -> Any:
+    return launch.kernel("unicornn._ops.bfloat16", name)
+
+
+def _wide(V: Tensor) -> bool:
+    """Whether products with this matrix are faster in bfloat16."""
+    return V.dtype == torch.float32 and min(V.shape) >= _low("LEAST") and _low("available")()
 
 
 def groups(N: int, b: int, m: int, L: int) -> list[slice]:
@@ -91,7 +100,9 @@ def _blocked(v: Array, dtype: Any = None) -> Array:
     L, rows, b, m = v.shape
     whole = np.zeros((L, rows, blocks(b, m) * B), dtype or v.dtype)
     whole[:, :, : b * m] = v.reshape(L, rows, b * m)
-    return whole.reshape(L, rows, -1, B).swapaxes(1, 2).reshape(-1)
+    blocked = zeros(L, blocks(b, m), rows, B, dtype=whole.dtype)
+    blocked[:] = whole.reshape(L, rows, -1, B).swapaxes(1, 2)
+    return blocked.reshape(-1)
 
 
 def _unblocked(v: Array, L: int, b: int, m: int) -> Array:
@@ -171,7 +182,7 @@ class _Group:
             keep[self.L * self.end * self.b * self.m :] = 0
 
     def inverse(self) -> None:
-        u, end = self._sequences(self.whole.u), np.empty_like(self.S)
+        u, end = self._sequences(self.whole.u), zeros(self.S.size, dtype=self.S.dtype)
         self._run("inverse", u, end, self._x(), self.y, self.out, self.rows, self.out_of_range)
 
     def backward(
@@ -187,7 +198,7 @@ class _Group:
         """Gradients of the initial state (2, L, b, m), of w, b, a (3, L, m), and of the matrices, transposed, flat."""
         L, number, dtype = self.L, _number(self.whole.u.dtype), self.w.dtype
         stored = keep is not None and marks is not None
-        x, end = (self.rows[:0], self.S) if stored else (self._x(), np.empty_like(self.S))
+        x, end = (self.rows[:0], self.S) if stored else (self._x(), zeros(self.S.size, dtype=self.S.dtype))
         room = (keep, marks, True) if stored else (x, self.S, False)
         a = self.a.astype(dtype)
         start = g_state.numpy()[:, :, self.order].astype(dtype)
@@ -195,11 +206,11 @@ class _Group:
         D = _blocked(
             np.concatenate([self.w, a, (self.a - a).astype(dtype), *(g[:, None] for g in start), zero, zero, zero], 1)
         )
-        T = np.zeros(L * blocks(self.b, self.m) * 3 * B)
+        T = zeros(L * blocks(self.b, self.m) * 3 * B, dtype=np.float64)
         fades = np.array([fade(H) for H in horizon] or [0.0] * L, dtype)
         alpha = self.whole.coefficients.alpha
         single = number(alpha)
-        g_matrices = np.zeros(sum(V.numel() for V in self.whole.all_V), dtype)
+        g_matrices = zeros(sum(V.numel() for V in self.whole.all_V), dtype=dtype)
         g_rows = self.whole.scratch("g_rows", self.rows.size if gu is not None else 0)
         g = self.whole.scratch("g", self.K * self.b * self.m * L)
         self._run(
@@ -221,7 +232,10 @@ class _Group:
 
 
 class Stack:
-    """L layers over the input u (N, b, d), from or back to a state, grid (2, L, b, m) int64. As ``stack.Stack``."""
+    """L layers over the input u (N, b, d), from or back to a state, grid (2, L, b, m) int64. As ``stack.Stack``.
+
+    bfloat16: whether matrix products may be in bfloat16, where that is faster.
+    """
 
     def __init__(
         self,
@@ -231,6 +245,7 @@ class Stack:
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         steps: Tensor | None = None,
+        bfloat16: bool = False,
     ) -> None:
         k = coefficients
         plain: Callable[[Tensor], Tensor] = lambda t: t.detach().resolve_neg()  # noqa: E731
@@ -244,7 +259,7 @@ class Stack:
         self.parts = groups(N, b, m, L)
         self.groups: list[_Group] = []
         self.all_V = [*self.coefficients.V, *self.coefficients.Lambda]
-        self.matrices = self._packed()
+        self.matrices = self._packed(bfloat16)
         self._scratch = threading.local()
 
     def scratch(self, name: str, size: int) -> Array:
@@ -254,18 +269,23 @@ class Stack:
             rooms[name] = empty(self.coefficients.w, size).numpy()
         return rooms[name][:size]
 
-    def _packed(self) -> tuple[Array, Array, Array]:
-        """V and Λ of all layers for the products, each as it is and transposed; where each begins, see ``Network``."""
+    def _packed(self, bfloat16: bool) -> tuple[Array, Array, Array, Array]:
+        """V and Λ of all layers for the products, each as it is and transposed, and so on, see ``Network``."""
         wide = PANEL // self.u.element_size()
         m, columns = self.coefficients.w.shape[1], np.array([V.shape[1] for V in self.all_V])
         sizes = np.stack([columns * (-(-m // wide) * wide), -(-columns // wide) * wide * m, columns * m])
         at = sizes.cumsum(1) - sizes
-        up, down = (np.empty(size, _number(self.u.dtype)) for size in sizes[:2].sum(1))
+        up, down = (zeros(size, dtype=_number(self.u.dtype)) for size in sizes[:2].sum(1))
         pack = launch.kernel("unicornn._ops.products", "pack")
+        low = np.array([bfloat16 and _wide(V) for V in self.all_V])
         for i, V in enumerate(self.all_V):
             for to, M, start in ((up, V, at[0, i]), (down, V.T, at[1, i])):
-                launch.call(pack, self.u.dtype, M.reshape(-1).numpy(), to[start:], *M.shape)
-        return up, down, at
+                if low[i]:
+                    pairs = _low("packed")(M)
+                    to[start : start + pairs.size] = pairs
+                else:
+                    launch.call(pack, self.u.dtype, M.reshape(-1).numpy(), to[start:], *M.shape)
+        return up, down, at, low
 
     def _share_out(self, job: Callable[..., Any], keep: Tensor | None = None, marks: Tensor | None = None) -> list[Any]:
         """What the job returns for every group, each in a thread, given the group and its part of what is kept."""

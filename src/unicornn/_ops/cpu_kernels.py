@@ -35,6 +35,8 @@ from unicornn._ops.lanes import (
     minus,
     number,
     size,
+    soon_read,
+    soon_written,
     spread,
     store,
     store_where,
@@ -46,6 +48,9 @@ from unicornn._ops.lanes import (
 P_ROWS, D_ROWS, T_ROWS = 3, 8, 3
 _B, _Y = B, 2 * B  # offsets in P, w being at 0
 _DA, _REST, _DY, _DZ, _GW, _GB, _GA = (k * B for k in range(1, 8))  # offsets in D, w being at 0
+
+AHEAD = 8
+"""Steps by which rows are asked for that may not be in the cache: too far apart for the processor to foresee them."""
 
 GONE = np.int64(-(2**63))  # ``_state.GONE``: a number that is none, or is beyond the grid, as an integer
 
@@ -167,6 +172,7 @@ def advance(x, y, S, A, P, unit, alpha, limit, active, E, stride, k0, k1):
         for n in range(len(active)):
             e, o, after = min(room, active[n] - lo), n * E + lo, view(y, n * stride + lo, room)
             for i in range(0, e - W + 1, W):
+                soon_written(y, (n + AHEAD) * stride + lo + i)
                 far = _forwards(x, before, after, o + i, s, a, p, i, unit, alpha, limit, far, None, None)
             for i in range(max(e, 0) // W * W, room, W):
                 on, there = first(e - i), first(room - i)
@@ -280,6 +286,7 @@ def adjoint(t, y, g, S, A, D, T, unit, alpha, limit, single, rest, fade, active,
         for n in range(K - 1, -1, -1):
             e, o = min(room, active[n] - lo), n * E + lo
             for i in range(0, e - W + 1, W):
+                soon_read(t, o - AHEAD * E + i)
                 _pull_back(t, y, g, o + i, s, a, d, i, unit, alpha, limit, single, rest, fade, None, None, None)
             for i in range(max(e, 0) // W * W, room, W):
                 on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(room - i)

@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unicornn._ops.bfloat16 import add_outer_low, multiply_low
 from unicornn._ops.block import B
 from unicornn._ops.cpu_kernels import adjoint, advance, retreat
-from unicornn._ops.jit import kernel, view
+from unicornn._ops.jit import inline, kernel, view
+from unicornn._ops.lanes import W, first, load, load_where, spread, store, store_where
 from unicornn._ops.products import add_outer, multiply, padded
 
 
@@ -36,11 +38,12 @@ class Sizes(NamedTuple):
 
 class Network(NamedTuple):
     """V and Λ of all layers: packed for the way up, and transposed for the way down; where each begins in these, and in
-    their gradients (3, ·); the mask (L, E), if any."""
+    their gradients (3, ·); which of them have products in bfloat16; the mask (L, E), if any."""
 
     up: np.ndarray
     down: np.ndarray
     at: np.ndarray
+    low: np.ndarray
     mask: np.ndarray
     masked: bool
 
@@ -87,31 +90,86 @@ def _running(active, lengths, n0, m):
         active[n] = count * m
 
 
+# Loops over a row are written in vectors: LLVM, which cannot know that arrays do not overlap, makes none of them.
+
+
+@inline
+def _get(row, at, d, j):
+    """Numbers j, j + 1, … of a row of d."""
+    return load(row, at + j) if j + W <= d else load_where(first(d - j), row, at + j)
+
+
+@inline
+def _put(row, at, d, j, v):
+    if j + W <= d:
+        store(row, at + j, v)
+    else:
+        store_where(first(d - j), row, at + j, v)
+
+
+@kernel
+def _row(data, at, step, row, to, d):
+    """row ← d numbers, each the next by ``step``."""
+    if step == 1:
+        for j in range(0, d, W):
+            _put(row, to, d, j, _get(data, at, d, j))
+    elif step == 0:  # the gradient of a sum or a mean
+        for j in range(0, d, W):
+            _put(row, to, d, j, spread(data[at]))
+    else:
+        for j in range(d):
+            row[to + j] = data[at + j * step]
+
+
+@kernel
+def _zero(row, to, d):
+    for j in range(0, d, W):
+        _put(row, to, d, j, spread(row.dtype.type(0)))
+
+
+@kernel
+def _times(y, mask, l, E, K, out):
+    """out (K, E) ← the rows of y times those of layer l's mask."""
+    for n in range(K):
+        for j in range(0, E, W):
+            _put(out, n * E, E, j, _get(y, n * E, E, j) * _get(mask, l * E, E, j))
+
+
+@kernel
+def _copy(a, b):
+    _row(a, 0, 1, b, 0, len(b))
+
+
 @kernel
 def _gather(s, n0, K, b, d, rows):
     """Rows of sequences into (K, b, d), zero in the padding."""
+    data, order, lengths = _unowned(s)
+    if s.straight and s.sequence == d * s.element:  # those of a step lie side by side
+        for n in range(K):
+            _row(data, (n0 + n) * s.step + order[0] * s.sequence, s.element, rows, n * b * d, b * d)
+        return
     for n in range(K):
         for i in range(b):
-            to, at = (n * b + i) * d, (n0 + n) * s.step + s.order[i] * s.sequence
-            if n0 + n >= s.lengths[i]:
-                for j in range(d):
-                    rows[to + j] = 0
-            elif s.element == 1:
-                for j in range(d):
-                    rows[to + j] = s.data[at + j]
+            to = (n * b + i) * d
+            if n0 + n < lengths[i]:
+                _row(data, (n0 + n) * s.step + order[i] * s.sequence, s.element, rows, to, d)
             else:
-                for j in range(d):
-                    rows[to + j] = s.data[at + j * s.element]
+                _zero(rows, to, d)
 
 
 @kernel
 def _scatter(s, n0, K, b, d, rows):
     """Rows (K, b, d) to where the sequences have them."""
+    data, order, _ = _unowned(s)
     for n in range(K):
         for i in range(b):
-            at, to = (n * b + i) * d, (n0 + n) * s.step + s.order[i] * s.sequence
-            for j in range(d):
-                s.data[to + j] = rows[at + j]
+            _row(rows, (n * b + i) * d, 1, data, (n0 + n) * s.step + order[i] * s.sequence, d)
+
+
+@inline
+def _unowned(s):
+    """The arrays of sequences, whose references are not counted at every element."""
+    return view(s.data, 0, len(s.data)), view(s.order, 0, len(s.order)), view(s.lengths, 0, len(s.lengths))
 
 
 @kernel
@@ -121,13 +179,6 @@ def _input(u, n0, K, z, rows):
         return view(u.data, n0 * u.step, K * z.b * z.d)
     _gather(u, n0, K, z.b, z.d, rows)
     return rows
-
-
-@kernel
-def _times(y, mask, l, E, K, out):
-    for n in range(K):
-        for i in range(E):
-            out[n * E + i] = y[n * E + i] * mask[l * E + i]
 
 
 @kernel
@@ -142,7 +193,11 @@ def _drive(l, K, z, net, rows, y, out, x):
     for link in range(2 if l >= z.skip else 1):
         below = _below(l if link == 0 else l - z.skip, K, z, net, rows, y, out)
         i, n = _matrix(l, link, z)
-        multiply(below, n, n, view(net.up, net.at[0, i], n * padded(x, z.m)), x, z.m, K * z.b, link == 1)
+        M = view(net.up, net.at[0, i], n * padded(x, z.m))
+        if net.low[i]:
+            multiply_low(below, n, M, x, z.m, K * z.b, link == 1)
+        else:
+            multiply(below, n, n, M, x, z.m, K * z.b, link == 1)
 
 
 @kernel
@@ -161,12 +216,6 @@ def _own(a, l, L):
     """The part of layer l, of so many."""
     size = len(a) // L
     return view(a, l * size, size)
-
-
-@kernel
-def _copy(a, b):
-    for i in range(len(b)):
-        b[i] = a[i]
 
 
 @kernel
@@ -240,8 +289,7 @@ def _gradient_of_output(n0, K, z, g_output, given, every, wanted, i, g):
     if given and every:
         _gather(g_output, n0, K, z.b, z.m, g)
         return i
-    for j in range(K * z.b * z.m):
-        g[j] = 0
+    _zero(g, 0, K * z.b * z.m)
     while given and i > 0 and wanted.steps[i - 1] >= n0:
         i -= 1
         place, sequence = wanted.places[i] // wanted.count, wanted.places[i] % wanted.count
@@ -292,13 +340,21 @@ def backward(
                     continue
                 j, n = _matrix(l, link, z)
                 to = view(g_rows, 0, K * z.b * n) if k == 0 else view(g, (k - 1) * z.K * E, K * E)
-                multiply(g_l, z.m, z.m, view(net.down, net.at[1, j], z.m * padded(g_l, n)), to, n, K * z.b, begun[k])
+                M = view(net.down, net.at[1, j], z.m * padded(g_l, n))
+                if net.low[j]:
+                    multiply_low(g_l, z.m, M, to, n, K * z.b, begun[k])
+                else:
+                    multiply(g_l, z.m, z.m, M, to, n, K * z.b, begun[k])
                 begun[k] = True
         for l in range(z.L):
             g_l = view(g, l * z.K * E, K * E)
             for link in range(2 if l >= z.skip else 1):
                 below = _below(l if link == 0 else l - z.skip, K, z, net, first, y, out)
                 j, n = _matrix(l, link, z)
-                add_outer(below, n, g_l, z.m, K * z.b, view(gM, net.at[2, j], n * z.m))
+                to = view(gM, net.at[2, j], n * z.m)
+                if net.low[j]:
+                    add_outer_low(below, n, g_l, z.m, K * z.b, to)
+                else:
+                    add_outer(below, n, g_l, z.m, K * z.b, to)
         if need_u:
             _scatter(gu, n0, K, z.b, z.d, g_rows)

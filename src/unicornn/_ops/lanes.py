@@ -23,6 +23,9 @@ _FEATURES = _HOST if config.CPU_FEATURES is None else config.CPU_FEATURES  # tho
 REGISTER = 64 if "+avx512f" in _FEATURES.split(",") else 32
 """Bytes of a register."""
 
+LINE = 64
+"""Bytes of a line of the cache."""
+
 W = 2 * REGISTER // 4
 """Lanes of a vector: the float32 of two registers. A step is one long chain of operations; with two chains side by side
 in the code, a processor that looks ahead by some hundred instructions finds more to do, and needs a third less time."""
@@ -344,3 +347,35 @@ def store_where(typingctx, mask, array, at, v):
         return context.get_dummy_value()
 
     return types.none(mask, array, types.intp, Lanes(array.dtype)), codegen
+
+
+def _prefetch(write):
+    def typed(typingctx, array, at):
+        def codegen(context, builder, sig, args):
+            """One request for each cache line."""
+            data, word = make_array(array)(context, builder, args[0]).data, ir.IntType(32)
+            size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+            for k in range(0, W, LINE // size):
+                place = builder.gep(data, [builder.add(args[1], context.get_constant(types.intp, k))])
+                byte = builder.bitcast(place, ir.IntType(8).as_pointer())
+                _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, word(write), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return types.none(array, types.intp), codegen
+
+    return typed
+
+
+_to_read, _to_write = _prefetch(0), _prefetch(1)
+
+
+@intrinsic
+def soon_read(typingctx, array, at):
+    """Has W numbers, from a place on, brought to the cache, while other things are done; the place may not exist."""
+    return _to_read(typingctx, array, at)
+
+
+@intrinsic
+def soon_written(typingctx, array, at):
+    """As ``soon_read``, for what will be written over."""
+    return _to_write(typingctx, array, at)

@@ -52,16 +52,41 @@ def kernel(module: str, name: str) -> Any:
 
 
 @cache
-def _announce() -> None:
+def _compilations() -> Any:
+    """A listener that counts those that are going on, in ``now``."""
+    from numba.core import event
+
+    class Compilations(event.Listener):
+        now = 0
+
+        def on_start(self, event: Any) -> None:
+            self.now += 1
+
+        def on_end(self, event: Any) -> None:
+            self.now -= 1
+
+    listener = Compilations()
+    event.register("numba:compile", listener)
+    return listener
+
+
+@cache
+def _say() -> None:
     logging.getLogger("unicornn").warning(
         "unicornn: compiling the CPU kernels; this is done once where they are cached"
     )
+
+
+def _announce() -> None:
+    if _compilations().now:  # not a kernel from the cache that has much to do
+        _say()
 
 
 def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
     """Calls a kernel; if it has to be compiled for this dtype, and that takes long, says so."""
     if (kernel, dtype) in _compiled:
         return kernel(*args) or 0
+    _compilations()
     timer = threading.Timer(_patience, _announce)
     timer.daemon = True
     timer.start()
