@@ -6,10 +6,10 @@ STAMP := $(VENV)/.stamp
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal  # two processes: CI has two cores
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow lint bench docs clean
+.PHONY: help env demo test test-slow lint bench bench-baselines docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: $(STAMP) ## make .venv with the pinned packages (PYTHON=... picks the interpreter, 3.11 or newer)
 
@@ -46,13 +46,21 @@ lint: $(STAMP) ## ruff and mypy
 
 # What was measured goes on where it was if it is interrupted: runs/bench keeps the finished parts.
 LENGTHS := 1000 2000 5000 10000 20000 50000
-MODELS := $$($(PY) -c 'from unicornn.baselines import MODELS; print(*MODELS)') lstm:2 gru:2
-bench: $(STAMP) ## measure time and memory of all models (most of an hour); make docs then shows them
-	$(VENV)/bin/unicornn bench $(MODELS) --out runs/bench/speed
-	$(VENV)/bin/unicornn bench $(MODELS) --length 17984 --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/worms
-	$(VENV)/bin/unicornn bench lstm lstm:2 gru:2 --length 17984 --batch-size 1 --input-size 6 --hidden-size 32 --out runs/bench/one
+FEW := lstm lstm:2 gru:2
+WORMS := --length 17984 --input-size 6 --hidden-size 32
+bench: $(STAMP) ## measure time and memory of the layer beside torch's (a quarter of an hour); make docs then shows them
+	$(VENV)/bin/unicornn bench $(FEW) --length 1000 --out runs/bench/speed
+	$(VENV)/bin/unicornn bench $(FEW) $(WORMS) --batch-size 8 --out runs/bench/worms
+	$(VENV)/bin/unicornn bench $(FEW) $(WORMS) --batch-size 1 --out runs/bench/one
 	$(VENV)/bin/unicornn bench lstm:2 $(LENGTHS:%=--length %) --batch-size 8 --input-size 6 --hidden-size 32 --out runs/bench/lengths
 	for name in speed worms one lengths; do cp runs/bench/$$name/bench.json results/bench/$$name.json; done
+	$(PY) -m benchmarks.speed
+
+MODELS := $$($(PY) -c 'from unicornn.baselines import MODELS; print(*MODELS)') lstm:2 gru:2
+bench-baselines: $(STAMP) ## the same for all models (more than an hour)
+	$(VENV)/bin/unicornn bench $(MODELS) --out runs/bench/baselines
+	$(VENV)/bin/unicornn bench $(MODELS) $(WORMS) --batch-size 8 --out runs/bench/baselines-worms
+	for name in baselines baselines-worms; do cp runs/bench/$$name/bench.json results/bench/$$name.json; done
 
 docs: $(STAMP) ## write the generated parts of the pages and their plots, then the site, into build/site
 	$(PY) -m docs.build

@@ -95,10 +95,10 @@ def about(*results: Mapping[str, Any]) -> list[str]:
 
 
 def blocks() -> dict[str, list[str]]:
-    speed, worms = measured("bench/speed"), measured("bench/worms")
+    speed, worms = measured("bench/baselines"), measured("bench/baselines-worms")
     facts = {"equations": equations_table(), "sizes": sizes_table()}
     return facts | {"measured": measured_table(speed, worms), "about": about(speed, worms)}
 
 
 def plots() -> dict[str, Figure]:
-    return {"bench": chart(measured("bench/speed"))}
+    return {"bench": chart(measured("bench/baselines"))}

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from docs.build.baselines import about, size_words
-from docs.build.pages import measured, table
+from docs.build.pages import measured, provenance, table
 
 PAGE = "docs/speed.md"
 ROWS = {
@@ -59,6 +59,51 @@ def stream_words(result: Mapping[str, Any]) -> str:
     )
 
 
+AMX = {"failed": "could not run"}  # torch's products in bfloat16, on the virtual machine that had tiles
+PASSES = (("store", "training, `store`"), ("invert", "training, `invert`"), ("forward", "forward"))
+
+
+def bfloat16_table(found: Mapping[str, Any], both: Mapping[str, Any]) -> list[str]:
+    """A wide layer under autocast: times without it, and LSTM's in float32 and under autocast, over those with it."""
+    rows = []
+    for name, words in PASSES:
+        own, lstm = found[name], found[f"{name}, lstm"]
+        low = f"{both[name]['ratio']:.1f}" if name in both else both["failed"]
+        rows.append([words, f"{own['ours_ms']:.0f}", f"{own['ratio']:.2f}", f"{lstm['ratio']:.1f}", low])
+    head = ["", "ms in bfloat16", "without autocast, ×", "one layer of LSTM in float32, ×", "LSTM under autocast, ×"]
+    return table(head, rows)
+
+
+def single_words(found: Mapping[str, Any]) -> str:
+    return (
+        f"A training step of one sequence of {found['N']:,} steps, m={found['m']}, {found['L']} layers, `invert`, "
+        f"takes {found['us_a_step']:.2f} µs a time step, on one core."
+    )
+
+
+def together_table(found: Mapping[str, Any]) -> list[str]:
+    rows = [
+        [
+            threads,
+            f"{own['alone_ms']:.0f}",
+            f"{own['each_of_two_ms']:.0f}",
+            f"{own['each_of_two_ms'] / own['alone_ms']:.2f}",
+        ]
+        for threads, own in found.items()
+        if threads.isdecimal()
+    ]
+    return table(["threads of each program", "alone, ms", "each of two at once, ms", "×"], rows)
+
+
+def rivals_table(found: Mapping[str, Any]) -> list[str]:
+    """Times of others over ours: an LSTM's over that of two layers, minGRU's over that of one."""
+    names = {"wide": "N=1000, b=128, d=m=128", "long": "N=17984, b=8, d=6, m=32"}
+    ways = ("store", "invert", "forward", "minGRU")
+    rows = [[words, *(f"{found[f'{name}, {way}']['ratio']:.1f}" for way in ways)] for name, words in names.items()]
+    head = [f"one layer of LSTM, {words}" for _, words in PASSES]
+    return table(["sizes", *head, "one layer of minGRU, training, one of ours"], rows)
+
+
 def curves(result: Mapping[str, Any]) -> Figure:
     """Time and memory of a training step against N, side by side."""
     figure = Figure(figsize=(9, 3.6), layout="constrained", facecolor="white")
@@ -80,9 +125,20 @@ def curves(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def where(part: Mapping[str, Any]) -> str:
+    return f"{provenance(part)[:-1]}, compiled for {part['processor']}."
+
+
 def blocks() -> dict[str, list[str]]:
     speed, worms, one, lengths = (measured(f"bench/{name}") for name in ("speed", "worms", "one", "lengths"))
+    more = measured("speed")
     return {
+        "bfloat16": [*bfloat16_table(more["bfloat16"], more["autocast"]), "", where(more["bfloat16"])],
+        "amx": [*bfloat16_table(more["amx"], AMX), "", where(more["amx"])],
+        "single": [single_words(more["single"]), "", where(more["single"])],
+        "together": [*together_table(more["together"]), "", where(more["together"])],
+        "rivals": [*rivals_table(more["rivals"]), "", where(more["rivals"])],
+        "avx2": [*rivals_table(more["avx2"]), "", where(more["avx2"])],
         "speed": [*speed_table(speed), "", *speed_table(worms), "", *speed_table(one)],
         "stream": [stream_words(speed)],
         "about": about(speed, worms, one, lengths),
