@@ -50,12 +50,18 @@ def bank(split: Split, seed: int, regress: bool) -> Predictions:
 
 
 def both(split: Split, seed: int, regress: bool) -> Predictions:
-    """The bank and the trained network together, and the network of the same fit by itself."""
+    """The trained network, and it and the bank together: the mean of their predictions or probabilities, as
+    ``model="both"`` has it, but with all of the budget for the network."""
     kind = UnICORNNRegressor if regress else UnICORNNClassifier
-    fitted = kind("both", random_state=seed, budget=BUDGET).fit(split.X, split.y, groups=split.groups)
-    together = fitted.predict(split.X_test)
-    fitted.models_ = ("network",)
-    return {"both": together, "network": fitted.predict(split.X_test)}
+    network, bank = (
+        kind(model, random_state=seed, budget=BUDGET).fit(split.X, split.y, groups=split.groups)
+        for model in ("network", "bank")
+    )
+    alone = network.predict(split.X_test)
+    if regress:
+        return {"network": alone, "both": (alone + bank.predict(split.X_test)) / 2}
+    odds = network.predict_proba(split.X_test) + bank.predict_proba(split.X_test)
+    return {"network": alone, "both": network.classes_[odds.argmax(1)]}
 
 
 def minirocket(split: Split, seed: int, regress: bool) -> Predictions:

@@ -1,5 +1,6 @@
-"""The comparison in docs/estimators.md, from results/estimators.json; and what readouts and a large table cost, from
-results/reproduction/energies.json and results/bank.json, once these are there."""
+"""The comparison in docs/estimators.md, from results/estimators.json; what ranges of c are worth, from
+results/spread.json; and what readouts and a large table cost, from results/reproduction/energies.json and
+results/bank.json, once these are there."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def blocks() -> dict[str, list[str]]:
         head = ["root mean squared error, per minute", *(HEADS[m] for m in methods)]
         lines += ["", *table(head, [_row(name, sets[name], methods) for name in rates])]
     lines += ["", *_cost(sets, methods), "", provenance(result)]
-    return {"results": lines, "bank": _bank(), "readouts": _readouts()}
+    return {"results": lines, "bank": _bank(), "readouts": _readouts(), "spread": _spread()}
 
 
 def _bank() -> list[str]:
@@ -61,21 +62,35 @@ def _readouts() -> list[str]:
     if not runs:
         return []
     rows = [[*setting[:-1], *(_score([run["result"][part] for run in found]) for part in ("valid", "test")), len(found)]
-            for setting, found in runs.items()]  # fmt: skip
+            for setting, found in sorted(runs.items())]  # fmt: skip
     head = ["task", "sequences", "readout", "segments", "epochs", "metric", "validation", "test", "runs"]
     return [
         "What each is worth by itself:",
         "",
         *table(head, rows),
         "",
-        "`python -m reproduction energies`: all else is the same within a task.",
+        "`python -m reproduction energies`: all else is the same within a task and kind of sequences.",
     ]
+
+
+def _spread() -> list[str]:
+    """Validation scores by the range from which c is drawn."""
+    found = measured("spread")
+    ranges = list(next(iter(found["tasks"].values()))["scores"])
+    rows = []
+    for name, own in found["tasks"].items():
+        counts = sorted({len(scores) for scores in own["scores"].values()})
+        cells = [_score(own["scores"][ends]) for ends in ranges]
+        rows.append([name, *cells, " or ".join(map(str, counts))])
+    minutes = f"{found['seconds'] / 60:.0f} minutes of the processor in all. "
+    return [*table(["c from", *ranges, "seeds"], rows), "", minutes + provenance(found)]
 
 
 def _setting(run: dict[str, Any]) -> tuple[str, ...]:
     """What a run has in common with those of other folds and seeds; it ends with the name, without the fold."""
     options, reading = run["task_options"], run["model_options"]
     sequences = options.get("split") or run["variant"] or ("crops" if {"window", "crops"} & set(options) else "whole")
+    sequences += ", stretched" if options.get("stretch") else ""
     sizes = (str(reading.get("segments", 1)), str(run["training"]["epochs"]))
     name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
     return run["title"], sequences, reading.get("readout", "last"), *sizes, run["metric"], name

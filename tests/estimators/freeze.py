@@ -12,7 +12,7 @@ from unicornn.estimators._bank import OscillatorBank
 
 def main(folder: Path) -> None:
     _base.OscillatorBank = partial(OscillatorBank, 4)  # whose file is small
-    X, y, _ = tones(12)
+    X, y, _ = tones(12, d=2)
     model = UnICORNNClassifier("both", hidden_size=4, num_layers=1, dt=0.5, max_epochs=2, random_state=0).fit(X, y)
     model.save_pretrained(folder)
     few = [x.round(3).tolist() for x in X[:3]]

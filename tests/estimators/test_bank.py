@@ -35,7 +35,7 @@ def test_series_of_any_length_each_by_itself():
     alone = np.concatenate([bank.transform([x]) for x in X])
     assert np.allclose(together, alone, atol=1e-4)
     assert bank.transform([rng.normal(size=(1000, 2)), rng.normal(size=(1, 2))]).shape == (2, together.shape[1])
-    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 4 * (26 + 4 * 5)
+    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 4 * (30 + 4 * 5) + 5 * 4 * 2 * (5 + 5) + 13 * 2
 
 
 def test_the_same_bits_and_no_global_random_numbers():
@@ -82,6 +82,47 @@ def test_constant_channels_and_short_series():
     assert np.isfinite(small().fit_transform(X)).all()
     assert np.isfinite(small().fit_transform(np.arange(3.0)[:, None])).all()  # N = 1
     assert np.isfinite(small().fit_transform(np.ones((1, 9)))).all()
+
+
+def test_pairs_tell_which_channel_leads():
+    rng = np.random.default_rng(0)
+    u = np.stack([np.convolve(rng.normal(size=130), np.ones(5), "valid") for _ in range(20)])
+    lead, lag = (np.stack([u[:, 10:110], u[:, 10 + k : 110 + k]], 2) for k in (3, -3))
+    bank = small().fit(np.concatenate([lead, lag]))
+    turns = ["turn" in name and name.endswith("mean") for name in bank.get_feature_names_out()]
+    one, other = (bank.transform(X)[:, turns].mean(0) for X in (lead, lag))
+    clear = np.abs(one) > 0.2
+    assert clear.any()
+    assert (np.sign(one) == -np.sign(other))[clear].all()
+
+
+def test_no_pairs_with_a_channel_that_is_constant():
+    X = np.random.default_rng(0).normal(size=(5, 40, 3))
+    X[:, :, 1] = 7
+    pairs = [layer for layer in small().fit(X)._layers if layer.part.pairs]
+    assert pairs
+    assert all((layer.V[:, 1] == 0).all() and (layer.V != 0).sum() == len(layer.V) for layer in pairs)
+    X[:, :, 2] = 7
+    assert not any(layer.part.pairs for layer in small().fit(X)._layers)
+
+
+def test_trends_tell_what_comes_first():
+    t = np.arange(400)
+    rising = np.sin(np.cumsum(0.1 + t / 800) + np.arange(6)[:, None])
+    bank = small().fit(np.concatenate([rising, rising[:, ::-1]]))
+    trends = [name.endswith("logE3_trend") for name in bank.get_feature_names_out()]  # of the fastest oscillators
+    there, back = (bank.transform(X)[:, trends].mean(0) for X in (rising, rising[:, ::-1]))
+    assert there.mean() > 0.1
+    assert back.mean() < -0.1
+
+
+def test_every_feature_has_a_name_and_a_kind():
+    X = np.random.default_rng(0).normal(size=(5, 40, 3))
+    bank = small().fit(X)
+    names, kinds = bank.get_feature_names_out(), bank._kinds()
+    assert len(set(names)) == len(names) == len(kinds) == bank.transform(X).shape[1]
+    assert all(("turn" in name or "along" in name) == (kind == 1) for name, kind in zip(names, kinds, strict=True))
+    assert names[kinds == 2][-1] == "channel2_max_at"
 
 
 def test_missing_values():

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
 from unicornn.errors import BadValue
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators import _network as networks
 from unicornn.estimators._arguments import inner_split
 from unicornn.estimators._network import time_step_candidates
 
@@ -103,6 +104,30 @@ def test_a_budget_ends_a_training():
     X, y, _ = tones(20)
     estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=1000, budget=1e-6, **SMALL).fit(X, y)
     assert (estimator.stopped_by_, estimator.n_iter_) == ("budget", 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds", "epochs", "total"),
+    [("network", 1, 24, 30), ("both", 1, 17, 30), ("network", 4, 6, 28), ("network", 100, 1, 200)],
+)
+def test_a_budget_is_for_all_of_fit(monkeypatch, model, seconds, epochs, total):
+    """30 s by a clock that an epoch and a bank, which takes 10 s, move on; at most a fifth of what is left for dt."""
+    now = [0]
+
+    def taking(seconds, call):
+        def slow(*given):
+            now[0] += seconds
+            return call(*given)
+
+        return slow
+
+    monkeypatch.setattr(networks, "clock", lambda: now[0])
+    monkeypatch.setattr(networks, "epoch", taking(seconds, networks.epoch))
+    monkeypatch.setattr(networks, "time_step_candidates", lambda series, alpha: [0.5, 0.3, 0.4])
+    monkeypatch.setattr(OscillatorBank, "_fit_series", taking(10, OscillatorBank._fit_series))
+    X, y, _ = tones(20)
+    estimator = UnICORNNClassifier(model, max_epochs=1000, patience=1000, budget=30, **SMALL).fit(X, y)
+    assert (estimator.n_iter_, now[0], estimator.stopped_by_) == (epochs, total, "budget")
 
 
 @pytest.mark.parametrize("model", MODELS)

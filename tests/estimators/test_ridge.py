@@ -44,6 +44,19 @@ def test_more_series_than_features_and_constant_features():
     assert np.allclose(ours.predict(far), ours.predict(wide[:1]))
 
 
+def test_the_worth_of_a_kind_is_chosen_by_what_is_left_out():
+    kinds = np.repeat([0, 1, 2], [40, 30, 30])
+    target = F[:, 40:45].sum(1, keepdims=True).astype(float)
+    ours = Ridge.of(F, target, kinds=kinds, worths=((1.0,), (1.0, 64.0), (0.0, 1.0)))
+    assert ours.worth == (1.0, 64.0, 0.0)
+    assert not ours.coefficients[kinds == 2].any()
+    scaled = F * np.sqrt([1.0, 64.0, 0.0])[kinds]
+    theirs = RidgeCV([ours.penalty]).fit(scaled / F.std(0), target)
+    assert np.allclose(ours.predict(F)[:, 0], theirs.predict(scaled / F.std(0)), atol=1e-4)
+    alone = Ridge.of(F[:, :40], target, kinds=kinds[:40], worths=((1.0,), (1.0, 64.0), (0.0, 1.0)))
+    assert alone.worth == (1.0, 1.0, 0.0)  # of kinds that are not there
+
+
 def test_temperature_of_sure_and_unsure_scores():
     classes = np.arange(100) % 2
     right = 2 * np.eye(2)[classes] - 1.0

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.estimators.hub import hub
 from tests.estimators.test_estimators import SMALL, tones
 from unicornn.errors import BadCheckpoint, MissingData
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, load
 
 VERSIONS = Path(__file__).parent / "frozen"  # as each version of the format wrote it: python -m tests.estimators.freeze
-FROZEN = VERSIONS / "2"
+FROZEN = VERSIONS / "3"
 
 
 @pytest.mark.parametrize("model", ["bank", "network", "both"])
@@ -61,7 +62,7 @@ def test_the_card_says_what_and_how_well(tmp_path):
         assert part in text
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_a_frozen_model_loads(version, tmp_path):
     wanted = json.loads((VERSIONS / version / "expected.json").read_text())
     model = load(VERSIONS / version)
@@ -103,34 +104,25 @@ def test_other_models_are_refused(tmp_path):
     shutil.copytree(FROZEN, tmp_path / "later")
     config = json.loads((tmp_path / "later/config.json").read_text()) | {"format_version": 99}
     (tmp_path / "later/config.json").write_text(json.dumps(config))
-    with pytest.raises(BadCheckpoint, match="format_version up to 2, got 99"):
+    with pytest.raises(BadCheckpoint, match="format_version up to 3, got 99"):
         load(tmp_path / "later")
 
 
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # huggingface_hub's own
 def test_a_model_is_pushed_and_loaded_from_the_hub(tmp_path, monkeypatch):
-    from huggingface_hub import hub_mixin
-
-    from unicornn.estimators import _saved
-
-    class Hub:
-        """As much of it as pushing needs; what is uploaded stays in a folder."""
-
-        def __init__(self, **options):
-            pass
-
-        def create_repo(self, repo_id, **options):
-            return type("Repository", (), {"repo_id": repo_id})()
-
-        def upload_folder(self, folder_path, **options):
-            shutil.copytree(folder_path, tmp_path / "hub")
-
-    monkeypatch.setattr(hub_mixin, "HfApi", Hub)
-    monkeypatch.setattr(_saved, "snapshot_download", lambda name, **options: tmp_path / "hub")
-    load(FROZEN).push_to_hub("somebody/tones")
-    assert {path.name for path in (tmp_path / "hub").iterdir()} == {
-        "README.md", "config.json", "model.safetensors", "preprocessing.json",
-    }  # fmt: skip
-    assert UnICORNNClassifier.from_pretrained("somebody/tones").classes_.tolist() == ["high", "low"]
+    with hub(monkeypatch) as server:
+        address = load(FROZEN).push_to_hub("somebody/tones", token="hf_secret")
+        assert address.startswith(server.url)
+        assert server.tokens == {"Bearer hf_secret"}
+        assert server.files.keys() == {"README.md", "config.json", "model.safetensors", "preprocessing.json"}
+        assert server.files["model.safetensors"] == (FROZEN / "model.safetensors").read_bytes()
+        again = UnICORNNClassifier.from_pretrained("somebody/tones", cache_dir=tmp_path, token=False)
+        assert again.classes_.tolist() == ["high", "low"]
+        X = [np.asarray(x) for x in json.loads((FROZEN / "expected.json").read_text())["X"]]
+        assert np.array_equal(again.predict_proba(X), load(FROZEN).predict_proba(X))
+        server.files.pop("preprocessing.json")
+        with pytest.raises(BadCheckpoint, match=r"preprocessing\.json: expected a part of the model"):
+            load("somebody/tones", cache_dir=tmp_path / "other", token=False)
 
 
 def test_an_unfitted_estimator_is_not_saved(tmp_path):

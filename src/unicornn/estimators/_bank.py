@@ -17,8 +17,10 @@ from unicornn.errors import BadType, BadValue
 from unicornn.estimators._oscillators import Oscillators, parts
 from unicornn.estimators._pooling import names, pooled
 from unicornn.estimators._series import Scaling, Series, as_series, channel_names, naming, plain, same_channels
+from unicornn.estimators._summaries import NAMES, summaries
 
 SAMPLE = 4096  # windows, from which the levels of an octave are taken
+KINDS = ("oscillators", "pairs", "summaries")  # of features
 
 
 class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -30,12 +32,15 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     by itself. The first three hear long windows at a slow pace, as averages.
 
     The logarithms of the oscillators' energies (eq:hamil without input) at the windows' ends are pooled over each
-    series: mean, largest, smallest, deviation, the share above some quantiles of the training set, and how often the
-    median is crossed from one window to the next. Where the sign may matter, so are mean, largest and smallest y. A
-    linear model does the rest. No gradient is computed, and memory beyond the features does not grow with the length.
+    series: mean, largest, smallest, deviation, the share above some quantiles of the training set, how often the
+    median is crossed from one window to the next, and the trend along the series. Where the sign may matter, so are
+    mean, largest and smallest y. Several channels have two more layers, of pairs of equal oscillators that hear one
+    channel each: their angular momentum says which of the two channels leads. Thirteen plain numbers about every
+    channel, such as its mean and its last value, come last. A linear model does the rest. No gradient is computed, and
+    memory beyond the features does not grow with the length.
 
     Args:
-        n_oscillators: m, of each of an octave's four layers.
+        n_oscillators: m, of each of an octave's layers.
         smallest_window: of how many steps; each octave doubles it, up to the longest series of the training set.
         overlap: windows of W steps begin every W / overlap steps; those of few steps, half as often.
         quantiles: of the training set's values; the share of windows above each of them is a feature.
@@ -107,13 +112,22 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._scaling = Scaling.of(series)
         series = [self._scaling(x) for x in series]
         longest = max(len(x) for x in series)
-        found = parts(longest, least, overlap)
+        channels = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])  # not constant
+        found = parts(longest, least, overlap, len(channels) > 1)
         self.windows_ = sorted({min(part.W * part.pace, longest) for part in found if part.hears == "own"})
-        self._layers = [self._with_levels(Oscillators.draw(part, m, series, random), series, random) for part in found]
+        drawn = (
+            Oscillators.draw_pairs(part, m, series, channels, random)
+            if part.pairs
+            else Oscillators.draw(part, m, series, random)
+            for part in found
+        )
+        self._layers = [self._with_levels(layer, series, random) for layer in drawn]
+        self._summaries = True
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Features (n, len(windows_) · m · (26 + 4 len(quantiles))) in float32."""
+        """Features (n, len(windows_) · m · (30 + 4 q) + 13 d) in float32, with q quantiles; of several channels
+        len(windows_) · 4 (m // 2) · (5 + q) more."""
         check_is_fitted(self)
         series = as_series(X, self.layout, self.missing)
         same_channels(X, series, self.channel_names_, self.n_channels_)
@@ -126,12 +140,14 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         threads = torch.get_num_threads()
         try:
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
-                return np.concatenate(list(workers.map(lambda layer: pooled(series, layer), self._layers)), 1)
+                found = list(workers.map(lambda layer: pooled(series, layer), self._layers))
         finally:
             torch.set_num_threads(threads)
+        return np.concatenate(found + ([summaries(series)] if self._summaries else []), 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names such as "w8_moves_logE0_mean": window, what is heard, quantity and oscillator, what is pooled."""
+        """Names such as "w8_moves_logE0_mean": window, what is heard, quantity and oscillator, what is pooled; and
+        "channel0_median" of the summaries."""
         check_is_fitted(self)
         quantiles = [float(q) for q in self.quantiles]
         found = [
@@ -139,7 +155,15 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for layer in self._layers
             for name in names(layer, quantiles)
         ]
+        if self._summaries:
+            found += [f"channel{i}_{name}" for name in NAMES for i in range(self.n_channels_)]
         return np.asarray(found, dtype=object)
+
+    def _kinds(self) -> np.ndarray:
+        """The kind of each feature, as its place in KINDS: (p,)."""
+        sizes = [(int(layer.part.pairs), len(names(layer, list(self.quantiles)))) for layer in self._layers]
+        sizes.append((2, len(NAMES) * self.n_channels_ if self._summaries else 0))
+        return np.repeat([kind for kind, _ in sizes], [size for _, size in sizes])
 
     def _with_levels(self, layer: Oscillators, series: Series, random: np.random.RandomState) -> Oscillators:
         """With quantiles (q, F) and median (F,), a little moved: a value that lies on one would be above it or not by

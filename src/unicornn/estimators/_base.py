@@ -32,6 +32,7 @@ from unicornn.estimators._series import (
 )
 
 MODELS = ("bank", "network", "both")
+WORTHS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # of the bank's KINDS of features
 
 
 class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -135,6 +136,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             groups: (n,), a patient or a machine each. Series of one group are never on both sides of an inner split.
         """
         self._check_settings()
+        begin, start = time.monotonic(), networks.clock()
         series = self._read(X)
         weights = arguments.weights(sample_weight, len(series))
         if y is None:
@@ -151,12 +153,13 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._learn_channels(X, series)
         self._seed = seed = arguments.seed(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
-        begin = time.monotonic()
         self._describe(series, target)
         if self.model != "network":
             self._fit_bank(series, target, weights, groups, seed)
         if self.model != "bank":
-            self._fit_network(series, target, weights, groups, valid, seed)
+            settings = self._settings(seed)
+            settings.deadline = None if self.budget is None else start + self.budget
+            self._fit_network(series, target, weights, groups, valid, settings)
         self.models_ = ("bank", "network") if self.model == "both" else (self.model,)
         self.fit_seconds_ = time.monotonic() - begin
         return self
@@ -191,11 +194,17 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, seed: int) -> None:
         self._bank = OscillatorBank(random_state=seed)
         F = self._bank._fit_series(series)._transform_series(series)
-        self._ridge = Ridge.of(F, self._columns(target), weights, groups, seed)
+        self._ridge = Ridge.of(F, self._columns(target), weights, groups, seed, self._bank._kinds(), WORTHS)
         self.about_["scores"] |= self._finish_ridge(target, weights)
 
     def _fit_network(
-        self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, valid: Any, seed: int
+        self,
+        series: Series,
+        target: np.ndarray,
+        weights: np.ndarray,
+        groups: Any,
+        valid: Any,
+        settings: networks.Settings,
     ) -> None:
         again = self.warm_start and getattr(self, "_network", None) is not None
         if again and self._network.rnn.input_size != series[0].shape[1]:
@@ -205,13 +214,12 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not again:
             self._scaling = Scaling.of(series)
         prepared = [self._scaling(x) for x in series]
-        settings = self._settings(seed)
         examples = self._examples(prepared, target, weights)
         held: networks.Examples | None
         if valid is not None:
             held = self._examples([self._scaling(x) for x in valid[0]], valid[1], np.ones(len(valid[0])))
         else:
-            train, test = arguments.inner_split(target, groups, self.validation_fraction, seed)
+            train, test = arguments.inner_split(target, groups, self.validation_fraction, settings.seed)
             examples, held = examples.rows(train), examples.rows(test) if len(test) else None
 
         def make(dt: float) -> Any:
@@ -349,8 +357,8 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "lr",
             "patience",
         )
-        own = {name: given[name] for name in (*names, "budget")}
-        return networks.Settings(**own, device=torch.device(device), seed=seed)
+        own = {name: given[name] for name in names}
+        return networks.Settings(**own, device=torch.device(device), deadline=None, seed=seed)
 
     @staticmethod
     def _examples(series: Series, target: np.ndarray, weights: np.ndarray) -> networks.Examples:

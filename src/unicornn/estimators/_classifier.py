@@ -29,15 +29,16 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             UnICORNN. "both": the mean of their probabilities.
         hidden_size, num_layers, alpha, readout, horizon: of the network, see ``UnICORNN`` and ``models.Network``.
         dt: the network's time step. "auto" tries some values from the data in short runs on the validation split, with
-            at most a fifth of ``max_epochs`` and of ``budget``; see ``dt_``.
+            at most a fifth of ``max_epochs`` and, with a ``budget``, of the time left; see ``dt_``.
         max_epochs, batch_size, lr: of the network's training, with Adam.
         validation_fraction: the share of the series by which training is stopped early and dt is chosen.
         patience: stop after so many epochs without a better validation loss; the best weights are restored.
         class_weight: None, "balanced", or a weight for each class.
         random_state: an int gives the same bits again. torch's own random numbers are left alone.
         device: "cpu", "cuda", or "auto", of the network.
-        budget: seconds after which the network's training ends, at the end of an epoch; None for no limit. With a
-            budget, results depend on the speed of the machine.
+        budget: seconds for the whole of ``fit``, the choice of dt included; None for no limit. The network's training
+            ends before an epoch that would take longer, but it has one epoch at least; the bank of "both" takes the
+            time it needs, and the network has the rest. With a budget, results depend on the speed of the machine.
         verbose: show a progress bar with the time left.
         warm_start: fit again from the weights of the last fit.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).

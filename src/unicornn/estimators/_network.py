@@ -20,9 +20,9 @@ from unicornn.estimators._series import Series
 from unicornn.models import Network
 
 CLIP = 1.0  # the largest norm of a gradient
-SPREAD = 0.88  # the largest share of Δt that init="spread" gives to a neuron
+SPREAD = 0.95  # the largest share of Δt that init="spread" gives to a neuron
 clock = time.monotonic  # by which a budget is counted
-DT_SHARE = 0.2  # of max_epochs and of the budget, at most, for all candidates for Δt together
+DT_SHARE = 0.2  # of max_epochs and of the time left, at most, for all candidates for Δt together
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Settings:
     lr: float
     patience: int
     device: torch.device
-    budget: float | None
+    deadline: float | None  # by the clock
     seed: int
 
 
@@ -163,8 +163,9 @@ def train(
     tell: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None,
 ) -> Progress:
     """Trains in place, with Adam; stops when the validation loss (without one: the training loss) has not improved for
-    ``patience`` epochs, or the budget is spent; and restores the best weights."""
-    begin, random = clock(), np.random.RandomState(settings.seed)
+    ``patience`` epochs, or another epoch as long as the last would end after the deadline; and restores the best
+    weights. There is one epoch at least."""
+    random = np.random.RandomState(settings.seed)
     optimiser = torch.optim.Adam(net.parameters(), lr=settings.lr)
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
         optimiser, factor=0.3, patience=max(1, settings.patience // 3)
@@ -172,6 +173,7 @@ def train(
     progress, least, best = Progress(), math.inf, copy.deepcopy(net.state_dict())
     with own_random_numbers(settings.seed):
         for number in range(1, settings.max_epochs + 1):
+            begin = clock()
             numbers = {"train_loss": epoch(net, optimiser, examples, settings.batch_size, random)}
             if valid is not None:
                 numbers["valid_loss"] = evaluate(net, valid, settings.batch_size)
@@ -186,7 +188,8 @@ def train(
             elif number - progress.best_epoch >= settings.patience:
                 progress.stopped = "patience"
                 break
-            if settings.budget is not None and clock() - begin > settings.budget:
+            now = clock()
+            if settings.deadline is not None and now + (now - begin) > settings.deadline:
                 progress.stopped = "budget"
                 break
     net.load_state_dict(best)
@@ -197,7 +200,7 @@ def time_step_candidates(series: Series, alpha: float) -> list[float]:
     """Values of Δt to be tried, all from the data.
 
     One is the closed form for the length, 0.1 (10⁴/N)^(2/3), with which gradients neither vanish nor explode whatever N
-    is. One lets the fastest neurons just follow what is in a few of the series: with time steps up to 0.88 Δt, and a
+    is. One lets the fastest neurons just follow what is in a few of the series: with time steps up to 0.95 Δt, and a
     frequency of a·√(α + w) per step, the frequency below which 95 % of their power lies. And one lies between.
     """
     N = float(np.median([len(x) for x in series]))
@@ -227,20 +230,25 @@ def choose_time_step(
     make: Callable[[float], Network], examples: Examples, valid: Examples, settings: Settings
 ) -> float:
     """The candidate with the least validation loss after a short run; all together take at most a fifth of the epochs,
-    and of the budget."""
+    and of the time that is left. Where that is short, those that come last are not tried."""
     candidates = time_step_candidates(examples.series, settings.alpha)
     epochs = int(DT_SHARE * settings.max_epochs / len(candidates))
     if len(candidates) == 1 or epochs < 1:
         return candidates[0]
     short = copy.copy(settings)
     short.max_epochs = min(epochs, 5)
-    short.budget = None if settings.budget is None else DT_SHARE * settings.budget / len(candidates)
-    losses = []
-    for dt in candidates:
+    begin, losses = clock(), []
+    end = None if settings.deadline is None else begin + DT_SHARE * (settings.deadline - begin)
+    for i, dt in enumerate(candidates):
+        now = clock()
+        if end is not None:
+            if now + (now - begin) / max(1, i) > end:  # as long as those before it
+                break
+            short.deadline = now + (end - now) / (len(candidates) - i)
         net = make(dt)
         try:
-            train(net, examples, valid, short)
+            short.max_epochs = len(train(net, examples, valid, short).history)  # for all the same
             losses.append(evaluate(net, valid, settings.batch_size))
         except Diverged:
             losses.append(math.inf)
-    return candidates[int(np.argmin(losses))]
+    return candidates[int(np.argmin(losses))] if losses else candidates[0]

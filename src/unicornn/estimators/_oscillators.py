@@ -35,18 +35,25 @@ QUANTITIES = {
 }
 """What is read off the oscillators by what they hear. y, a phase, is kept where the sign of a series may matter."""
 
+OF_PAIRS = ("turn", "along")
+"""What is read off two equal oscillators that hear two channels: their angular momentum, which is positive where one
+leads and negative where the other does, and what they have in common. Both are shares of the two energies."""
+
 
 class Part(NamedTuple):
     """Windows of W averages over ``pace`` steps, one every ``hop`` averages, and what oscillators hear of them.
 
     "level" is the series itself; "shape" is what a window deviates from its mean; "moves" are the increments; "own" are
-    the increments of the series standardised by itself, for signals whose size means nothing.
+    the increments of the series standardised by itself, for signals whose size means nothing. With ``pairs``, two equal
+    oscillators each hear one channel. With ``trend``, how energies change along a series is pooled too.
     """
 
     hears: str
     W: int
     pace: int
     hop: int
+    pairs: bool = False
+    trend: bool = False
 
     def prepare(self, x: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """What is heard of a standardised series (N, d), in units of ``deviation`` (d,): (averages, d) in float32."""
@@ -66,8 +73,8 @@ class Part(NamedTuple):
         return starts(max(1, N // self.pace), self.W, self.hop)
 
 
-def parts(longest: int, least: int, overlap: int) -> list[Part]:
-    """The windows of all octaves, from ``least`` steps to the longest series.
+def parts(longest: int, least: int, overlap: int, pairs: bool) -> list[Part]:
+    """The windows of all octaves, from ``least`` steps to the longest series; those of pairs of channels come last.
 
     A long window is heard at a slow pace, in at most 64 averages: its fast oscillations are what shorter windows are
     for. So its hops may be small, and it is found wherever in the series it lies. Only "own" hears every step.
@@ -78,9 +85,10 @@ def parts(longest: int, least: int, overlap: int) -> list[Part]:
         pace = 1 << max(0, math.ceil(math.log2(W / STEPS)))
         short = min(-(-W // pace), max(1, longest // pace))
         hop = max(1, short // overlap) if pace > 1 else max(min(2, W), 2 * W // overlap)
-        found += [Part(hears, short, pace, hop) for hears in ("level", "shape", "moves")]
-        found.append(Part("own", W, 1, max(1, W // OWN_OVERLAP)))
-    return found
+        found += [Part(hears, short, pace, hop, trend=True) for hears in ("level", "shape", "moves")]
+        found.append(Part("own", W, 1, max(1, W // OWN_OVERLAP), trend=True))
+    slow = [part._replace(pairs=True, trend=False) for part in found if part.hears in ("shape", "moves")]
+    return found + slow if pairs else found
 
 
 class Oscillators(NamedTuple):
@@ -99,12 +107,14 @@ class Oscillators(NamedTuple):
     @property
     def names(self) -> list[str]:
         """Of the F numbers that are read off, as "y0"."""
-        return [f"{quantity}{i}" for quantity in QUANTITIES[self.part.hears] for i in range(len(self.w))]
+        quantities = OF_PAIRS if self.part.pairs else QUANTITIES[self.part.hears]
+        each = len(self.w) // 2 if self.part.pairs else len(self.w)
+        return [f"{quantity}{i}" for quantity in quantities for i in range(each)]
 
     @property
     def phases(self) -> int:
         """How many of the numbers are phases: mean, largest and smallest are all that is kept of them."""
-        return 0 if self.part.hears == "both" else len(self.names) - len(self.w)
+        return 0 if self.part.pairs or self.part.hears == "both" else len(self.names) - len(self.w)
 
     @classmethod
     def draw(cls, part: Part, m: int, series: Series, random: np.random.RandomState) -> Oscillators:
@@ -128,6 +138,23 @@ class Oscillators(NamedTuple):
         w, V, b, c = (torch.as_tensor(t, dtype=torch.float32) for t in numbers)
         return cls(part, w, V, b, c, deviation, np.zeros((0, 0), np.float32), None)
 
+    @classmethod
+    def draw_pairs(
+        cls, part: Part, m: int, series: Series, channels: np.ndarray, random: np.random.RandomState
+    ) -> Oscillators:
+        """m / 2 oscillators, each of them twice, without a bias: the first hears one of the channels, the second
+        another one, as loudly."""
+        k = max(1, m // 2)
+        single = cls.draw(part, k, series, random)
+        heard = np.stack([random.permutation(channels)[:2] for _ in range(k)])  # (k, 2)
+        loud = np.exp(random.uniform(math.log(LOUD[0]), math.log(LOUD[1]), k))
+        V = np.zeros((2, k, series[0].shape[1]), np.float32)
+        for i in range(2):
+            V[i, np.arange(k), heard[:, i]] = loud
+        return single._replace(
+            w=single.w.repeat(2), V=torch.from_numpy(V.reshape(2 * k, -1)), b=torch.zeros(2 * k), c=single.c.repeat(2)
+        )
+
     def final(self, u: Tensor, lengths: Tensor | None) -> Tensor:
         """What is read off at the ends of windows u (W, k, d), quantity by quantity: (k, F). Energies are those of
         eq:hamil without input."""
@@ -137,7 +164,10 @@ class Oscillators(NamedTuple):
             weights = functional.Weights([self.w], [self.V], [self.b], [self.c])
             _, (y, z) = functional.unicornn(u, weights, dt=2 * FASTEST, alpha=ALPHA, lengths=lengths, output="last")
             y, z = y[0], z[0]
-            found = {"y": y, "z": z, "logE": energy(y, z, self.w, ALPHA).add_(FLOOR).log_()}
+            E = energy(y, z, self.w, ALPHA)
+            if self.part.pairs:
+                return _of_pairs(y, z, E, (ALPHA + self.w).sqrt())
+            found = {"y": y, "z": z, "logE": E.add_(FLOOR).log_()}
             own = [found[name] for name in QUANTITIES[self.part.hears]]
             return own[0] if len(own) == 1 else torch.cat(own, 1)
 
@@ -158,6 +188,13 @@ class Oscillators(NamedTuple):
         cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
         kept = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
         return np.concatenate([states.numpy() for _, _, states in self.portions(series, kept)])
+
+
+def _of_pairs(y: Tensor, z: Tensor, E: Tensor, frequency: Tensor) -> Tensor:
+    """OF_PAIRS of oscillators (k, 2p), the second of each pair p columns after the first: (k, 2p)."""
+    (y0, y1), (z0, z1), (E0, E1) = (t.chunk(2, 1) for t in (y, z, E))
+    omega = frequency[: y0.shape[1]]
+    return torch.cat([omega * (y0 * z1 - y1 * z0), z0 * z1 + omega**2 * y0 * y1], 1) / (E0 + E1 + FLOOR).repeat(1, 2)
 
 
 def _centred(u: Tensor, lengths: Tensor | None) -> Tensor:

@@ -6,11 +6,12 @@ from unicornn._ops.jit import kernel, view
 
 
 @kernel
-def _add(x, total, square, high, low):
+def _add(x, number, total, square, moment, high, low):
     for i in range(x.size):
         exact = np.float64(x[i])
         total[i] += exact
         square[i] += exact * exact
+        moment[i] += number * exact
         high[i] = max(high[i], x[i])
         low[i] = max(low[i], -x[i])
 
@@ -30,7 +31,7 @@ def _cross(x, middle, crossed, side):
 
 
 @kernel
-def pool(states, rows, cuts, levels, sums, ends, counts, side, k0, k1):
+def pool(states, rows, cuts, levels, sums, ends, counts, side, seen, k0, k1):
     """Adds states (k, F) to what is known of the series ``rows``, whose windows lie between ``cuts``."""
     F, q = levels.shape[1], levels.shape[0] - 1
     for k in range(k0, k1):
@@ -38,9 +39,10 @@ def pool(states, rows, cuts, levels, sums, ends, counts, side, k0, k1):
         for row in range(cuts[k], cuts[k + 1]):
             x = view(states, row * F, F)
             _add(
-                x, view(sums, 2 * n * F, F), view(sums, (2 * n + 1) * F, F), view(ends, 2 * n * F, F),
-                view(ends, (2 * n + 1) * F, F),
+                x, np.float64(seen[n]), view(sums, 3 * n * F, F), view(sums, (3 * n + 1) * F, F),
+                view(sums, (3 * n + 2) * F, F), view(ends, 2 * n * F, F), view(ends, (2 * n + 1) * F, F),
             )  # fmt: skip
+            seen[n] += 1
             for j in range(q):
                 _count(x, view(levels, j * F, F), view(counts, (n * (q + 1) + j) * F, F))
             _cross(x, view(levels, q * F, F), view(counts, (n * (q + 1) + q) * F, F), view(side, n * F, F))

@@ -1,8 +1,15 @@
-"""Ridge regression of several targets on many features, the penalty chosen by leaving series out, in closed form."""
+"""Ridge regression of several targets on many features, the penalty chosen by leaving series out, in closed form.
+
+Features may be of several kinds. What one kind is worth beside the others is chosen in the same way: its weight divides
+the penalty of its features.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +29,7 @@ class Ridge:
         coefficients: (p, k).
         intercept: (k,).
         penalty: λ, the one chosen.
+        worth: the weight of each kind of features, the one chosen.
         left_out: (n, k), what is predicted for each series of those the penalty was chosen by, from the others.
         rows: (n,), which those are.
 
@@ -38,6 +46,7 @@ class Ridge:
     coefficients: np.ndarray
     intercept: np.ndarray
     penalty: float
+    worth: tuple[float, ...]
     left_out: np.ndarray
     rows: np.ndarray
 
@@ -49,6 +58,8 @@ class Ridge:
         weights: np.ndarray | None = None,
         groups: np.ndarray | None = None,
         seed: int = 0,
+        kinds: np.ndarray | None = None,
+        worths: Sequence[Sequence[float]] = ((1.0,),),
     ) -> Ridge:
         """Fits features F (n, p) to targets Y (n, k).
 
@@ -56,6 +67,9 @@ class Ridge:
             weights: (n,) > 0, of the series.
             groups: (n,); series of one group are left out together, in five folds. Else each by itself.
             seed: of the folds, and of the series by which the penalty is chosen if there are very many.
+            kinds: (p,), 0, 1, …; all features are of one kind by default.
+            worths: for each kind, the weights among which its own is chosen; the first ones, unless others are clearly
+                better, by more than a standard error.
         """
         s = np.ones(len(F)) if weights is None else weights * len(F) / weights.sum()
         mean, deviation = _moments(F, s)
@@ -64,18 +78,66 @@ class Ridge:
         Z = np.concatenate([(F[rows] - mean) / deviation for rows in _blocks(len(F))], dtype=np.float32)
         random = np.random.RandomState(seed)
         rows = np.sort(random.permutation(len(F))[:MOST])
-        penalties = PENALTIES * max(1, int((~constant).sum()))
-        own = None if groups is None else groups[rows]
-        left_out = _left_out(_gram(Z[rows]), Y[rows], s[rows], penalties, own, random)
-        errors = [float((s[rows, None] * (Y[rows] - guess) ** 2).sum()) for guess in left_out]
-        best = int(np.nanargmin(errors)) if np.isfinite(errors).any() else len(penalties) - 1
-        W, intercept = _solve(Z, Y, s, penalties[best])
-        return cls(mean, deviation, W, intercept, float(penalties[best]), left_out[best], rows)
+        kinds = np.zeros(F.shape[1], int) if kinds is None else kinds
+        grams = [_gram(Z[rows][:, kinds == kind]) for kind in range(len(worths))]
+        sizes = [int((~constant[kinds == kind]).sum()) for kind in range(len(worths))]
+        choices = [own if size else own[:1] for own, size in zip(worths, sizes, strict=True)]
+        units = rows if groups is None else groups[rows]
+        folds = None if groups is None else _folds(units, random)
+        tried = []
+        for worth in itertools.product(*choices):
+            K = np.sum([w * gram for w, gram in zip(worth, grams, strict=True)], axis=0)
+            penalties = PENALTIES * max(1.0, sum(w * size for w, size in zip(worth, sizes, strict=True)))
+            guesses = _left_out(K, Y[rows], s[rows], penalties, folds)
+            tried.append(_Try.best(worth, penalties, guesses, Y[rows], s[rows], units))
+        chosen = min((each for each in tried if each.clearly_better(tried[0])), key=lambda t: t.error, default=tried[0])
+        worth, penalty, left_out = chosen.worth, chosen.penalty, chosen.guess
+        scale = np.sqrt(np.asarray(worth))[kinds]
+        Z *= scale.astype(np.float32)
+        W, intercept = _solve(Z, Y, s, penalty)
+        return cls(mean, deviation, scale[:, None] * W, intercept, penalty, worth, left_out, rows)
 
     def predict(self, F: np.ndarray) -> np.ndarray:
         """(n, k). A feature further than ten deviations from the mean counts as ten: it tells nothing more."""
         near = (np.clip((F[rows] - self.mean) / self.deviation, -FAR, FAR) for rows in _blocks(len(F)))
         return np.concatenate([Z @ self.coefficients for Z in near]) + self.intercept
+
+
+class _Try(NamedTuple):
+    """What was found with one weight for each kind of features: the errors (u,) are those of series, or of groups."""
+
+    worth: tuple[float, ...]
+    penalty: float
+    guess: np.ndarray
+    errors: np.ndarray
+
+    @property
+    def error(self) -> float:
+        return float(self.errors.sum())
+
+    @classmethod
+    def best(
+        cls,
+        worth: tuple[float, ...],
+        penalties: np.ndarray,
+        guesses: list[np.ndarray],
+        Y: np.ndarray,
+        s: np.ndarray,
+        units: np.ndarray,
+    ) -> _Try:
+        """With the penalty that has the least error, or the largest one if none has a finite error."""
+        _, codes = np.unique(units, return_inverse=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = [np.bincount(codes, s * ((Y - guess) ** 2).sum(1)) for guess in guesses]
+        totals = [float(each.sum()) for each in errors]
+        best = int(np.nanargmin(totals)) if np.isfinite(totals).any() else len(penalties) - 1
+        return cls(worth, float(penalties[best]), guesses[best], errors[best])
+
+    def clearly_better(self, other: _Try) -> bool:
+        """Whether errors are smaller by more than the standard error of the difference."""
+        with np.errstate(invalid="ignore"):
+            saved = other.errors - self.errors
+            return bool(saved.sum() > saved.std() * np.sqrt(len(saved)))
 
 
 def _blocks(n: int) -> list[slice]:
@@ -98,19 +160,22 @@ def _gram(Z: np.ndarray) -> np.ndarray:
     return K
 
 
+def _folds(groups: np.ndarray, random: np.random.RandomState) -> np.ndarray | None:
+    """The fold of each series, at most five, with each group in one of them; None of a single group."""
+    names, codes = np.unique(groups, return_inverse=True)
+    return random.permutation(len(names))[codes] % min(5, len(names)) if len(names) > 1 else None
+
+
 def _left_out(
     K: np.ndarray,
     Y: np.ndarray,
     s: np.ndarray,
     penalties: np.ndarray,
-    groups: np.ndarray | None,
-    random: np.random.RandomState,
+    folds: np.ndarray | None,
 ) -> list[np.ndarray]:
-    """For each penalty, what is predicted for each series by those which are not of its group."""
-    if groups is None or len(np.unique(groups)) < 2:
+    """For each penalty, what is predicted for each series by those which are not of its fold, or by all others."""
+    if folds is None:
         return _one_by_one(K, Y, s, penalties)
-    names, codes = np.unique(groups, return_inverse=True)
-    folds = random.permutation(len(names))[codes] % min(5, len(names))
     guesses = [np.zeros(Y.shape) for _ in penalties]
     for fold in range(folds.max() + 1):
         train, test = folds != fold, folds == fold

@@ -31,7 +31,7 @@ from unicornn.estimators._oscillators import QUANTITIES, Oscillators, Part
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._series import Scaling, plain
 
-FORMAT, VERSION = "unicornn.estimators", 2
+FORMAT, VERSION = "unicornn.estimators", 3
 CONFIG, TENSORS, PREPROCESSING, CARD = "config.json", "model.safetensors", "preprocessing.json", "README.md"
 MISFITS = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
 BANK = ("n_oscillators", "smallest_window", "overlap", "quantiles")
@@ -219,6 +219,7 @@ def _config(estimator: Any) -> dict[str, Any]:
         config["bank"] = {name: getattr(bank, name) for name in BANK} | {"windows": bank.windows_}
         config["bank"]["quantiles"] = [float(q) for q in bank.quantiles]
         config["bank"]["layers"] = [layer.part._asdict() for layer in bank._layers]
+        config["bank"]["summaries"] = bank._summaries
     if "network" in estimator.models_:
         config["network"] = {"dt": estimator.dt_, "outputs": estimator._outputs()}
     return config
@@ -284,7 +285,7 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
             raise ValueError(f"ridge: expected {p} means and deviations and {k} intercepts, got others")
         checks.positive("penalty", about["penalty"])
         nothing = np.zeros(0)
-        estimator._ridge = Ridge(**arrays, penalty=about["penalty"], left_out=nothing, rows=nothing)
+        estimator._ridge = Ridge(**arrays, penalty=about["penalty"], worth=(), left_out=nothing, rows=nothing)
     if "network" in config["models"]:
         estimator._scaling = _scaled(**about["network"], d=about["channels"])
         estimator.dt_ = config["network"]["dt"]
@@ -313,6 +314,7 @@ def _bank(options: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict
     bank = OscillatorBank(**{name: options[name] for name in BANK})
     bank.windows_, bank.n_channels_, bank.n_features_in_ = options["windows"], about["channels"], about["channels"]
     bank.channel_names_ = None
+    bank._summaries = bool(options.get("summaries"))  # not of versions 1 and 2
     d = about["channels"]
     bank._scaling = _scaled(about["bank"]["mean"], about["bank"]["deviation"], d)
     for name in ("n_oscillators", "smallest_window", "overlap"):
@@ -332,6 +334,8 @@ def _layer(i: int, part: Part, tensors: dict[str, torch.Tensor], about: dict[str
     checks.choice("hears", part.hears, tuple(QUANTITIES))
     for name in ("W", "pace", "hop"):
         checks.whole(name, getattr(part, name), 1)
+    for name in ("pairs", "trend"):  # False in versions 1 and 2
+        checks.flag(name, getattr(part, name))
     own = {name.removeprefix(f"bank.{i}."): t for name, t in tensors.items() if name.startswith(f"bank.{i}.")}
     deviation = _scaled(np.zeros(d), own["deviation"] if "deviation" in own else about["moves"], d).deviation
     middle = own["middle"].numpy() if "middle" in own else None

@@ -1,0 +1,37 @@
+"""Plain numbers about a series: what its oscillators do not tell, or not directly, above all of very short ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unicornn.estimators._series import Series
+
+NAMES = (
+    "mean", "deviation", "min", "lower_quartile", "median", "upper_quartile", "max", "first", "last", "trend", "moves",
+    "min_at", "max_at",
+)  # fmt: skip
+"""Of each channel; "moves" is the mean size of an increment, "min_at" and "max_at" are shares of the length."""
+
+
+def summaries(series: Series) -> np.ndarray:
+    """The numbers NAMES of every channel, (n, 13 d) in float32, from series (N_i, d).
+
+    Example:
+        >>> import numpy as np
+        >>> from unicornn.estimators._summaries import NAMES, summaries
+        >>> dict(zip(NAMES, summaries([np.array([[1.0], [2.0], [6.0]])])[0].tolist()))["mean"]
+        3.0
+    """
+    return np.stack([_of(x.astype(np.float64)).ravel() for x in series]).astype(np.float32)
+
+
+def _of(x: np.ndarray) -> np.ndarray:
+    """(13, d)."""
+    N = len(x)
+    time = np.arange(N) / max(N - 1, 1)
+    mean = x.mean(0)
+    moves = np.abs(np.diff(x, axis=0)).mean(0) if N > 1 else np.zeros(x.shape[1])
+    trend = (time - time.mean()) @ (x - mean) / N
+    low, middle, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
+    ends = x.argmin(0) / max(N - 1, 1), x.argmax(0) / max(N - 1, 1)
+    return np.stack([mean, x.std(0), x.min(0), low, middle, high, x.max(0), x[0], x[-1], trend, moves, *ends])
