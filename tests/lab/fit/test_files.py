@@ -86,6 +86,54 @@ def test_parts_are_described_as_the_whole(tmp_path, monkeypatch):
     assert ("gaps", "4 values in 4 series, first in a") in whole
 
 
+def test_a_description_needs_no_series_in_one_piece(tmp_path, monkeypatch):
+    from unicornn.lab.fit import _tables, scan
+    from unicornn.lab.fit._data import described
+
+    rows = [
+        f"{name},{n + (n > 2) * (name == 'c')},{n if n != 2 else ''},{name in 'ab'}"
+        for n in range(6)
+        for name in "abcd"
+    ]
+    path = write(tmp_path, "t.csv", "\n".join(["series,time,x,kind", *rows]))
+    whole = read(path, "kind").described()
+    monkeypatch.setattr(_tables, "CELLS", 12)
+    assert next(part.ids for part in scan(path, "kind")) == ["a", "b", "c"]
+    assert described(scan(path, "kind")) == whole
+    assert dict(whole)["sampling"] == "irregular in 1 series (c); steps are taken as they come"
+    for text, message in (
+        ("series,x\na,\na,\na,\na,\na,\na,\nb,1\na,\n", "expected finite values in series a, got none"),
+        ("series,x,kind\na,1,u\nb,1,u\nb,1,u\nb,1,u\na,1,v\n", "line 6: expected one target for series a, got u and v"),
+        ("series,time,x\na,3,1\nb,0,1\nb,1,1\nb,2,1\na,2,1\n", "line 6: expected ascending times in series a"),
+        ("series,x\na,1\na,inf\n", "expected finite values in series a, got infinity"),
+    ):
+        bad = write(tmp_path, "bad.csv", text)
+        with pytest.raises(CorruptData, match=message):
+            described(scan(bad, "kind" if "kind" in text else None))
+
+
+def test_other_formats_come_in_parts(tmp_path, monkeypatch):
+    from unicornn.lab.fit import _files, stream
+
+    soundfile = pytest.importorskip("soundfile")
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    for i in range(3):
+        soundfile.write(sounds / f"{i}.wav", np.zeros(4 + i), 8000)
+    write(sounds, "labels.csv", "file,bird\n0.wav,owl\n1.wav,wren\n2.wav,owl\n")
+    monkeypatch.setattr(_files, "CELLS", 7)
+    for path in (write(tmp_path, "t.tsv", "1\t1\t2\n1\t3\t4\t5\t6\t7\n2\t8\n"), sounds):
+        target = None if path.suffix else "bird"
+        whole, parts = read(path, target), list(stream(path, target))
+        assert len(parts) == 2
+        assert [name for part in parts for name in part.ids] == whole.ids
+        assert np.concatenate([part.target for part in parts]).tolist() == whole.target.tolist()
+        assert [len(x) for part in parts for x in part.series] == [len(x) for x in whole.series]
+    soundfile.write(sounds / "2.wav", np.zeros(4), 4000)
+    with pytest.raises(CorruptData, match=r"2.wav: expected a sampling rate of 8000 Hz as before, got 4000 Hz"):
+        read(sounds)
+
+
 def test_wide_tables_with_series_of_unequal_length(tmp_path):
     data = read(write(tmp_path, "t.csv", "label,t0,t1,t2\n0.5,1,2,3\n1.5,4,5,\n2.5,6,,7\n"), "label")
     assert [len(x) for x in data.series] == [3, 2, 3]

@@ -22,6 +22,7 @@ addEventListener("load", () => {
     return {
       width: root.clientWidth, needed: root.scrollWidth, scripts: page.scripts.length, images: images.length,
       shown: images.filter(each => each.naturalWidth > 0 && each.clientWidth > 200).length,
+      sideways: [...page.querySelectorAll(".scroll")].filter(each => each.scrollWidth > each.clientWidth).length,
       sections: page.querySelectorAll("section[id]").length, text: page.body.innerText,
       beyond: [...page.querySelectorAll("main *")].filter(each =>
         !each.closest(".scroll table, pre") && each.getBoundingClientRect().right > root.clientWidth).length,
@@ -32,17 +33,20 @@ addEventListener("load", () => {
 </script>"""
 
 
-@pytest.fixture(scope="module")
-def browsed(everything, tmp_path_factory):
-    """What was measured of the page at each width, and the browser's log."""
-    folder = tmp_path_factory.mktemp("browser")
+def measured_in_frames(page, folder):
+    """What was measured of a page at each width, and the browser's log."""
     style = "width:{}px;height:900px;border:0"
-    frames = "\n".join(f'<iframe src="{everything.as_uri()}" style="{style.format(w)}"></iframe>' for w in WIDTHS)
+    frames = "\n".join(f'<iframe src="{page.as_uri()}" style="{style.format(w)}"></iframe>' for w in WIDTHS)
     (folder / "measure.html").write_text(MEASURE % frames)
     document, log = opened(folder / "measure.html", folder)
     measured = re.search(r'<pre id="measured">(.*?)</pre>', document, flags=re.S)
     assert measured, log
     return dict(zip(WIDTHS, json.loads(unescape(measured.group(1))), strict=True)), log
+
+
+@pytest.fixture(scope="module")
+def browsed(everything, tmp_path_factory):
+    return measured_in_frames(everything, tmp_path_factory.mktemp("browser"))
 
 
 def test_nothing_is_logged(browsed):

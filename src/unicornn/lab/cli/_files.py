@@ -46,16 +46,17 @@ def fit_series(
     dry_run: DryRun = False,
 ) -> None:
     """Fits a classifier or a regressor to a file of time series, and saves it with a page about it, report.html."""
-    from unicornn.lab.fit import fit_file, read
+    from unicornn.lab.fit import fit_file, read, scan
     from unicornn.lab.fit._fit import NO_TARGET
     from unicornn.lab.fit._report import write_report
 
     if target is None and file.suffix.lower() not in (".ts", ".tsv") and not dry_run:
         raise BadValue(NO_TARGET)
+    if dry_run:
+        _show(file, scan(file, target, id_, time))
+        return
     data = read(file, target, id_, time)
     _show(file, [data])
-    if dry_run:
-        return
     options: dict[str, Any] = {} if missing is None else {"missing": missing}
     with locked(out):
         estimator = fit_file(

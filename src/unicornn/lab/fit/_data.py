@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from unicornn.errors import BadValue, CorruptData
 
 NUMBERS, TEXT = "fiub", "US"  # numpy's kinds
+EVEN = 1.02  # times the shortest step between two times is the longest, at most, if sampling is regular
 MANY = 20  # a target of numbers with more values than this, and than a tenth of the series, is a quantity
 
 
@@ -34,14 +36,15 @@ class Data:
     target: np.ndarray | None = None
     times: list[np.ndarray] = field(default_factory=list)
 
-    def check(self, path: Path) -> Self:
-        """The same, if all series are numbers (N, d) with N, d >= 1 and every target is there; errors name the file."""
+    def check(self, path: Path, whole: bool = True) -> Self:
+        """The same, if all series are numbers (N, d) with N, d >= 1 and every target is there; errors name the file.
+        A part of a series that is not ``whole`` may have no values."""
         if not self.series:
             raise CorruptData(f"{path}: expected at least one series, got none")
         for name, x in zip(self.ids, self.series, strict=True):
             if x.dtype.kind not in NUMBERS or x.ndim != 2 or 0 in x.shape:
                 raise CorruptData(f"{path}: expected numbers (N, d) as series {name}, got {x.dtype} {x.shape}")
-            if np.isnan(x).all() or np.isinf(x).any():
+            if (whole and np.isnan(x).all()) or np.isinf(x).any():
                 got = "infinity" if np.isinf(x).any() else "none"
                 raise CorruptData(f"{path}: expected finite values in series {name}, got {got}")
         if self.target is None:
@@ -88,29 +91,35 @@ def _is_quantity(target: np.ndarray) -> bool:
 
 
 def described(parts: Iterable[Data]) -> list[tuple[str, str]]:
-    """What was understood of a file that comes in parts, as names and values.
+    """What was understood of a file that comes in parts, as names and values. A series may be in several parts, with
+    the last time of the part before, if there are times.
 
     Example:
         >>> import numpy as np
         >>> from unicornn.lab.fit._data import Data, described
-        >>> part = Data("npz", [np.zeros((5, 1))], ["a"], ["x"], np.array(["Ann"]))
-        >>> described([part, part])[1:3]
-        [('series', '2'), ('steps', '5')]
+        >>> first, second = (Data("npz", [np.zeros((5, 1))], [name], ["x"], np.array(["Ann"])) for name in "ab")
+        >>> described([first, second, second])[1:3]
+        [('series', '2'), ('steps', '5 to 10')]
     """
-    lengths: list[int] = []
-    targets: list[np.ndarray] = []
-    gaps: list[str] = []
-    uneven: list[str] = []
-    missing, timed = 0, False
+    steps: Counter[str] = Counter()
+    gaps: Counter[str] = Counter()
+    targets: dict[str, Any] = {}
+    paces: dict[str, tuple[float, float]] = {}
+    timed = False
     for part in parts:
         form, channels = part.form, part.channels
-        lengths += [len(x) for x in part.series]
-        targets += [] if part.target is None else [part.target]
-        gone = [int(np.isnan(x).sum()) for x in part.series]
-        missing += sum(gone)
-        gaps += [name for name, count in zip(part.ids, gone, strict=True) if count]
+        for name, x in zip(part.ids, part.series, strict=True):
+            steps[name] += len(x)
+            gaps[name] += int(np.isnan(x).sum())
+        targets |= {} if part.target is None else dict(zip(part.ids, part.target, strict=True))
         timed = timed or bool(part.times)
-        uneven += [name for name, own in zip(part.ids, part.times, strict=False) if not _even(own)]
+        for name, own in zip(part.ids, part.times, strict=False):
+            low, high = paces.get(name, (np.inf, 0.0))
+            pace = np.diff(own)
+            paces[name] = min(low, pace.min(initial=np.inf)), max(high, pace.max(initial=0.0))
+    lengths, missing = list(steps.values()), gaps.total()
+    uneven = [name for name, (low, high) in paces.items() if high > EVEN * low]
+    with_gaps = [name for name, count in gaps.items() if count]
     shortest, longest = min(lengths), max(lengths)
     rows = [
         ("form", form),
@@ -119,18 +128,13 @@ def described(parts: Iterable[Data]) -> list[tuple[str, str]]:
         ("channels", f"{len(channels)}: {_few(channels)}"),
     ]
     if targets:
-        rows.append(("target", _targets(np.concatenate(targets))))
+        rows.append(("target", _targets(np.array(list(targets.values())))))
     count = f"{missing:,} value{'s' if missing > 1 else ''}"
-    rows.append(("gaps", f"{count} in {len(gaps):,} series, first in {gaps[0]}" if gaps else "none"))
+    rows.append(("gaps", f"{count} in {len(with_gaps):,} series, first in {with_gaps[0]}" if missing else "none"))
     if timed:
         irregular = f"irregular in {len(uneven):,} series ({_few(uneven)}); steps are taken as they come"
         rows.append(("sampling", irregular if uneven else "regular"))
     return rows
-
-
-def _even(times: np.ndarray) -> bool:
-    steps = np.diff(times)
-    return not len(steps) or np.allclose(steps, np.median(steps), rtol=0.01)
 
 
 def _targets(target: np.ndarray) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from unicornn.errors import BadValue, CorruptData, MissingData
 from unicornn.lab.data._archives import opened, ordinary
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.fit._data import Data
-from unicornn.lab.fit._tables import read_table, stream_table
+from unicornn.lab.fit._tables import CELLS, read_table, scan_table, stream_table
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
@@ -30,22 +30,9 @@ def read(path: Path, target: str | None = None, id_column: str | None = None, ti
         >>> data.ids, data.channels, data.target.tolist(), data.series[0].ravel().tolist()
         (['a', 'b'], ['x'], ['Ann', 'Bob'], [1.5, 2.5])
     """
-    if not path.exists():
-        raise MissingData(f"{path}: expected a file of time series, or a folder of .wav files, found nothing there")
-    name = ordinary(path).name.lower()
-    if path.is_dir():
-        from unicornn.lab.fit._wav import read_folder
-
-        return read_folder(path, target).check(path)
-    if name.endswith(TABLES):
+    if path.exists() and ordinary(path).is_file() and path.name.lower().endswith(TABLES):
         return read_table(path, target, id_column, time_column).check(path)
-    readers: dict[str, Callable[[Path, str | None], Data]] = {".ts": _ts, ".tsv": _tsv, ".npz": _npz}
-    if path.suffix.lower() not in readers:
-        known = ", ".join([*TABLES, *readers])
-        raise BadValue(f"FILE: expected a name that ends in {known}, or a folder of .wav files, got {path.name}")
-    if id_column or time_column:
-        raise BadValue(f"--id, --time: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
-    return readers[path.suffix.lower()](path, target).check(path)
+    return _joined(path, _others(path, target, id_column, time_column)).check(path)
 
 
 def stream(
@@ -55,7 +42,7 @@ def stream(
     time_column: str | None = None,
     ignored: str | None = None,
 ) -> Iterator[Data]:
-    """As ``read``, but a table comes some series at a time, so that it may be larger than memory.
+    """As ``read``, but some series at a time, so that the file may be larger than memory; .npz alone comes whole.
 
     A column of a table that is called ``ignored`` is left out, if there is one.
 
@@ -72,8 +59,69 @@ def stream(
     if path.is_file() and path.name.lower().endswith(TABLES):
         for data in stream_table(path, target, id_column, time_column, ignored):
             yield data.check(path)
-    else:
-        yield read(path, target, id_column, time_column)
+        return
+    held: list[Data] = []
+    cells = 0
+    for data in _others(path, target, id_column, time_column):
+        held.append(data)
+        cells += sum(x.size for x in data.series)
+        if cells >= CELLS:
+            yield _joined(path, held).check(path)
+            held, cells = [], 0
+    if held:
+        yield _joined(path, held).check(path)
+
+
+def scan(
+    path: Path, target: str | None = None, id_column: str | None = None, time_column: str | None = None
+) -> Iterator[Data]:
+    """As ``stream``, for ``described``: the rows of a series in a table may be anywhere, and it comes in parts.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from unicornn.lab.fit import scan
+        >>> from unicornn.lab.fit._data import described
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "walks.csv"
+        ...     _ = path.write_text("series,x\\na,1\\nb,2\\na,3\\n")
+        ...     described(scan(path))[1:3]
+        [('series', '2'), ('steps', '1 to 2')]
+    """
+    if path.is_file() and path.name.lower().endswith(TABLES):
+        for data in scan_table(path, target, id_column, time_column):
+            yield data.check(path, whole=False)
+        return
+    yield from stream(path, target, id_column, time_column)
+
+
+def _others(path: Path, target: str | None, id_column: str | None, time_column: str | None) -> Iterator[Data]:
+    """The series of what is not a table, one at a time where the format allows."""
+    if not path.exists():
+        raise MissingData(f"{path}: expected a file of time series, or a folder of .wav files, found nothing there")
+    ordinary(path)
+    if path.is_dir():
+        from unicornn.lab.fit._wav import read_folder
+
+        return read_folder(path, target)
+    readers: dict[str, Callable[[Path, str | None], Iterator[Data]]] = {".ts": _ts, ".tsv": _tsv, ".npz": _npz}
+    if path.suffix.lower() not in readers:
+        known = ", ".join([*TABLES, *readers])
+        raise BadValue(f"FILE: expected a name that ends in {known}, or a folder of .wav files, got {path.name}")
+    if id_column or time_column:
+        raise BadValue(f"--id, --time: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
+    return readers[path.suffix.lower()](path, target)
+
+
+def _joined(path: Path, parts: Iterable[Data]) -> Data:
+    """All of them as one."""
+    parts = list(parts)
+    targets = [part.target for part in parts if part.target is not None]
+    target = np.concatenate(targets) if targets else None
+    if target is not None and path.suffix.lower() in (".ts", ".tsv"):
+        target = _labels(target.tolist())
+    series, ids = [x for part in parts for x in part.series], [name for part in parts for name in part.ids]
+    return Data(parts[0].form, series, ids, parts[0].channels, target)
 
 
 def _values(path: Path, line: int, cells: list[str]) -> np.ndarray:
@@ -98,9 +146,8 @@ def _labels(labels: list[str]) -> np.ndarray:
     return numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
 
 
-def _ts(path: Path, target: str | None) -> Data:
+def _ts(path: Path, target: str | None) -> Iterator[Data]:
     """The UEA and TSR archives' format: channels separated by colons, values by commas, the class or number last."""
-    series, labels, ids = [], [], []
     data = labelled = False
     d = 0
     with opened(path) as file:
@@ -119,29 +166,25 @@ def _ts(path: Path, target: str | None) -> Data:
                         f"{path}, line {number}: expected a header line that begins with @, got {line[:40]!r}"
                     )
                 data = word.lower() == "@data"
+                if data and target is not None and not labelled:
+                    expected = "a .ts file with @classLabel true or @targetlabel true"
+                    raise BadValue(f"--target: expected {expected}, got {path.name} without")
                 continue
             parts = line.split(":")
-            if labelled:
-                labels.append(parts.pop().strip())
+            label = np.array([parts.pop().strip()]) if labelled else None
             channels = [_values(path, number, part.split(",")) for part in parts]
             d = d or len(channels)
             if len(channels) != d or len({len(c) for c in channels}) > 1 or not d:
                 got = f"{len(channels)} of {', '.join(str(len(c)) for c in channels)} values"
                 raise CorruptData(f"{path}, line {number}: expected {d} channels of one length, got {got}")
-            series.append(np.stack(channels, 1))
-            ids.append(f"line {number}")
-    if not series:
+            yield Data("ts", [np.stack(channels, 1)], [f"line {number}"], [f"channel{i}" for i in range(d)], label)
+    if not d:
         raise CorruptData(f"{path}: expected a line @data and series after it, got none")
-    if target is not None and not labelled:
-        raise BadValue(
-            f"--target: expected a .ts file with @classLabel true or @targetlabel true, got {path.name} without"
-        )
-    return Data("ts", series, ids, [f"channel{i}" for i in range(d)], _labels(labels) if labelled else None)
 
 
-def _tsv(path: Path, target: str | None) -> Data:
+def _tsv(path: Path, target: str | None) -> Iterator[Data]:
     """The UCR archive's format: one series a line, its class first; missing values at the end fill up a shorter one."""
-    series, labels, ids = [], [], []
+    none = True
     with opened(path) as file:
         for number, raw in enumerate(file, 1):
             cells = raw.decode("latin-1").strip("\r\n").split("\t")
@@ -155,15 +198,14 @@ def _tsv(path: Path, target: str | None) -> Data:
             seen = np.flatnonzero(~np.isnan(x))
             if not len(seen):
                 raise CorruptData(f"{path}, line {number}: expected values, got none")
-            series.append(x[: seen[-1] + 1, None])
-            labels.append(cells[0].strip())
-            ids.append(f"line {number}")
-    if not series:
+            none = False
+            x, label = x[: seen[-1] + 1, None], np.array([cells[0].strip()])
+            yield Data("tsv of the UCR archive: class first", [x], [f"line {number}"], ["value"], label)
+    if none:
         raise CorruptData(f"{path}: expected one series a line, got none")
-    return Data("tsv of the UCR archive: class first", series, ids, ["value"], _labels(labels))
 
 
-def _npz(path: Path, target: str | None) -> Data:
+def _npz(path: Path, target: str | None) -> Iterator[Data]:
     """Arrays X (n, N) or (n, N, d), or values (steps of all, d) with lengths (n,); and the targets by their name."""
     arrays = read_npz(path)
     if "X" in arrays and arrays["X"].ndim in (2, 3):
@@ -190,4 +232,4 @@ def _npz(path: Path, target: str | None) -> Data:
             )
         found = arrays[target]
     channels = [f"channel{i}" for i in range(series[0].shape[1] if series else 0)]
-    return Data(form, series, [str(i) for i in range(len(series))], channels, found)
+    yield Data(form, series, [str(i) for i in range(len(series))], channels, found)

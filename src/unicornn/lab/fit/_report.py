@@ -49,7 +49,7 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
 
 def _table(caption: str, rows: dict[str, str]) -> str:
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-    return f'<div class="scroll"><table><caption>{escape(caption)}</caption><tbody>{cells}</tbody></table></div>'
+    return f'<div class="scroll facts"><table><caption>{escape(caption)}</caption><tbody>{cells}</tbody></table></div>'
 
 
 def _plots(estimator: Any, data: Data) -> Iterator[tuple[Figure, str]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ def read_table(path: Path, target: str | None, id_column: str | None = None, tim
     """A table, in long form if it has a column of names of series (``id_column``, else one of IDS), else in wide."""
     columns, first, rest = _opened(path, target, id_column, time_column)
     if columns.series is None:
-        return _wide(path, first, rest, target, time_column)
-    return _long(path, first, rest, target, columns.series, columns.time)
+        return _wide(path, _all(first, rest), target, time_column)
+    return _long(path, _all(first, rest), target, columns, _Known())
 
 
 def stream_table(
@@ -40,7 +41,7 @@ def stream_table(
     columns, first, rest = _opened(path, target, id_column, time_column, ignored)
     if columns.series is None:
         for chunk in _all(first, rest):
-            yield _wide(path, chunk, iter(()), target, time_column)
+            yield _wide(path, [chunk], target, time_column)
         return
     finished: set[Any] = set()
     for part in _whole_series(path, _all(first, rest), columns.series):
@@ -50,7 +51,29 @@ def stream_table(
             line = _line(part, int(np.flatnonzero(part[columns.series] == name)[0]))
             raise CorruptData(f"{path}, line {line}: expected the rows of series {name} together, got more of them")
         finished |= names
-        yield _long(path, part, iter(()), target, columns.series, columns.time)
+        yield _long(path, [part], target, columns, _Known())
+
+
+def scan_table(
+    path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None
+) -> Iterator[Data]:
+    """The same for a description: in long form a series may come in several parts, wherever its rows are."""
+    columns, first, rest = _opened(path, target, id_column, time_column)
+    if columns.series is None:
+        for chunk in _all(first, rest):
+            yield _wide(path, [chunk], target, time_column)
+        return
+    known, empty = _Known(), dict[str, bool]()
+    for chunk in _all(first, rest):
+        part = _long(path, [chunk], target, columns, known)
+        empty |= {
+            name: empty.get(name, True) and bool(np.isnan(x).all())
+            for name, x in zip(part.ids, part.series, strict=True)
+        }
+        yield part
+    if any(empty.values()):
+        name = next(name for name, nothing in empty.items() if nothing)
+        raise CorruptData(f"{path}: expected finite values in series {name}, got none")
 
 
 def _whole_series(path: Path, chunks: Iterator[pd.DataFrame], own: str) -> Iterator[pd.DataFrame]:
@@ -76,6 +99,14 @@ class _Columns(NamedTuple):
 
     series: str | None
     time: str | None
+
+
+@dataclass
+class _Known:
+    """What later parts of a series are held against: its target, and the time of its last row."""
+
+    targets: dict[Any, Any] = field(default_factory=dict)
+    last: dict[Any, float] = field(default_factory=dict)
 
 
 def _opened(
@@ -134,6 +165,8 @@ def _chunks(path: Path, id_column: str | None) -> Iterator[pd.DataFrame]:
                     raise CorruptData(f"{path}: expected {len(columns)} cells in a row, as in the header, got more")
                 yield chunk
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OverflowError) as error:
+        if "out of memory" in str(error):
+            raise MemoryError(f"{path}: {error}") from error
         raise CorruptData(f"{path}{_in_our_words(str(error))}") from error
 
 
@@ -174,16 +207,16 @@ def _line(chunk: pd.DataFrame, row: int) -> int:
     return int(chunk.index[row]) + 2  # lines count from one, and the first is the header
 
 
-def _wide(path: Path, first: pd.DataFrame, rest: Iterator[pd.DataFrame], target: str | None, time: Any) -> Data:
+def _wide(path: Path, chunks: Iterable[pd.DataFrame], target: str | None, time: Any) -> Data:
     if time is not None:
         raise BadValue(
             f"--time: expected a table in long form, with a column of series (--id), got {path.name} in wide form"
         )
-    steps = [c for c in map(str, first.columns) if c != target]
-    if not steps:
-        raise CorruptData(f"{path}: expected columns of values, got {target!r} alone")
     series, targets, ids = [], [], []
-    for chunk in _all(first, rest):
+    for chunk in chunks:
+        steps = [c for c in map(str, chunk.columns) if c != target]
+        if not steps:
+            raise CorruptData(f"{path}: expected columns of values, got {target!r} alone")
         values = _numbers(path, chunk, steps, target)
         for row, x in enumerate(values):
             seen = np.flatnonzero(~np.isnan(x))
@@ -210,16 +243,14 @@ def _all(first: pd.DataFrame, rest: Iterator[pd.DataFrame]) -> Iterator[pd.DataF
     yield from rest
 
 
-def _long(
-    path: Path, first: pd.DataFrame, rest: Iterator[pd.DataFrame], target: str | None, own: str, time: str | None
-) -> Data:
-    channels = [c for c in map(str, first.columns) if c not in (own, time, target)]
-    if not channels:
-        raise CorruptData(f"{path}: expected columns of values beside {own!r}, got none")
+def _long(path: Path, chunks: Iterable[pd.DataFrame], target: str | None, columns: _Columns, known: _Known) -> Data:
+    own, time = str(columns.series), columns.time
     parts: dict[Any, list[np.ndarray]] = {}
     times: dict[Any, list[np.ndarray]] = {}
-    targets: dict[Any, Any] = {}
-    for chunk in _all(first, rest):
+    for chunk in chunks:
+        channels = [c for c in map(str, chunk.columns) if c not in (own, time, target)]
+        if not channels:
+            raise CorruptData(f"{path}: expected columns of values beside {own!r}, got none")
         values, names = _numbers(path, chunk, channels, target), _whole_column(path, chunk, own)
         labels = None if target is None else _whole_column(path, chunk, target)
         clock = None if time is None else _times(path, chunk, time)
@@ -228,16 +259,19 @@ def _long(
         for name, rows in zip(present, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True):
             parts.setdefault(name, []).append(values[rows].astype(np.float32))
             if labels is not None:
-                different = np.flatnonzero(labels[rows] != targets.setdefault(name, labels[rows[0]]))
+                different = np.flatnonzero(labels[rows] != known.targets.setdefault(name, labels[rows[0]]))
                 if len(different):
                     row = rows[different[0]]
                     raise CorruptData(
-                        f"{path}, line {_line(chunk, row)}: expected one target for series {name}, got {targets[name]} "
-                        f"and {labels[row]}"
+                        f"{path}, line {_line(chunk, row)}: expected one target for series {name}, got "
+                        f"{known.targets[name]} and {labels[row]}"
                     )
             if clock is not None:
-                _check_times(path, chunk, name, rows, clock, times.setdefault(name, []))
-    found = None if target is None else np.array([targets[name] for name in parts])
+                before = [known.last[name]] if name in known.last else []
+                _check_times(path, chunk, name, rows, clock, before)
+                times.setdefault(name, [np.array(before)]).append(clock[rows])
+                known.last[name] = float(clock[rows[-1]])
+    found = None if target is None else np.array([known.targets[name] for name in parts])
     form = f"long: one row per step, series by {own!r}" + (f", times by {time!r}" if time else "")
     series = [np.concatenate(own_parts) for own_parts in parts.values()]
     clocks = [np.concatenate(own_times) for own_times in times.values()]
@@ -261,10 +295,11 @@ def _times(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def _check_times(
-    path: Path, chunk: pd.DataFrame, name: Any, rows: np.ndarray, clock: np.ndarray, seen: list[Any]
+    path: Path, chunk: pd.DataFrame, name: Any, rows: np.ndarray, clock: np.ndarray, last: list[float]
 ) -> None:
+    """Refuses times that do not ascend, from the last one before these rows on, if there is one."""
     own = clock[rows]
-    before = np.concatenate([[seen[-1][-1]] if seen else [-np.inf], own[:-1]])
+    before = np.concatenate([last or [-np.inf], own[:-1]])
     bad = np.flatnonzero(~((own > before) & (own < np.inf)))
     if len(bad):
         row = rows[bad[0]]
@@ -272,4 +307,3 @@ def _check_times(
             raise CorruptData(f"{path}, line {_line(chunk, row)}: expected a time in series {name}, got {own[bad[0]]}")
         what = "the same time twice" if own[bad[0]] == before[bad[0]] else "a time before that of the row above it"
         raise CorruptData(f"{path}, line {_line(chunk, row)}: expected ascending times in series {name}, got {what}")
-    seen.append(own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from unicornn.lab.fit._data import Data
 NAMES = ("file", "filename", "name", "path", "wav")
 
 
-def read_folder(folder: Path, target: str | None) -> Data:
-    """Recordings in the order of their names; a target is a column of the .csv beside them, which has their names."""
+def read_folder(folder: Path, target: str | None) -> Iterator[Data]:
+    """Recordings one by one, in the order of their names; a target is a column of the .csv beside them, which has their
+    names."""
     try:
         import soundfile
     except ImportError as error:
@@ -25,23 +27,21 @@ def read_folder(folder: Path, target: str | None) -> Data:
     if not files:
         raise CorruptData(f"{folder}: expected .wav files in the folder, got none")
     labels = None if target is None else _labels(folder, target, files)
-    series, rates = [], set()
-    for path in files.values():
+    first: tuple[int, int] | None = None
+    for i, (name, path) in enumerate(files.items()):
         try:
             sound, rate = soundfile.read(ordinary(path), dtype="float32", always_2d=True)
         except (soundfile.LibsndfileError, RuntimeError) as error:
             raise CorruptData(f"{path}: expected a sound file: {error}") from error
         if not len(sound):
             raise CorruptData(f"{path}: expected samples, got none")
-        series.append(sound)
-        rates.add(rate)
-    if len({x.shape[1] for x in series}) > 1:
-        odd = next(name for name, x in zip(files, series, strict=True) if x.shape[1] != series[0].shape[1])
-        raise CorruptData(f"{folder / odd}: expected {series[0].shape[1]} channels as in {next(iter(files))}")
-    if len(rates) > 1:
-        raise CorruptData(f"{folder}: expected one sampling rate, got {', '.join(map(str, sorted(rates)))} Hz")
-    channels = [f"channel{i}" for i in range(series[0].shape[1])]
-    return Data(f"folder of .wav files at {rates.pop()} Hz", series, list(files), channels, labels)
+        d, expected_rate = first = first or (sound.shape[1], rate)
+        if sound.shape[1] != d:
+            raise CorruptData(f"{path}: expected {d} channels as in {next(iter(files))}, got {sound.shape[1]}")
+        if rate != expected_rate:
+            raise CorruptData(f"{path}: expected a sampling rate of {expected_rate} Hz as before, got {rate} Hz")
+        channels, label = [f"channel{c}" for c in range(d)], None if labels is None else labels[i : i + 1]
+        yield Data(f"folder of .wav files at {rate} Hz", [sound], [name], channels, label)
 
 
 def _labels(folder: Path, target: str, files: dict[str, Path]) -> np.ndarray:

@@ -1,0 +1,27 @@
+"""The page about a model fitted to a file."""
+
+import numpy as np
+import pytest
+
+from tests.browser import complaints
+from tests.lab.report.test_browser import WIDTHS, measured_in_frames
+from unicornn.lab.fit import fit_file
+from unicornn.lab.fit._data import Data
+from unicornn.lab.fit._report import write_report
+
+
+@pytest.mark.parametrize("target", [["walking uphill", "sitting still"] * 5, np.linspace(0, 1, 10) ** 2])
+def test_the_page_is_read_on_a_phone_without_scrolling_sideways(target, tmp_path):
+    X = np.random.default_rng(0).normal(size=(10, 20, 3))
+    form = "long: one row per step, series by 'the name of the walk', times by 'seconds since the start'"
+    names = ["accelerometer_x", "accelerometer_y", "gyroscope_z"]
+    data = Data(form, list(X), [f"walk {i}" for i in range(10)], names, np.array(target))
+    estimator = fit_file(data, tmp_path / "model", random_state=0)
+    page = write_report(estimator, data, "walks.csv", tmp_path / "report.html")
+    measured, log = measured_in_frames(page, tmp_path)
+    assert not complaints(log)
+    for width in WIDTHS:
+        found = measured[width]
+        assert (found["beyond"], found["sideways"], found["images"], found["shown"]) == (0, 0, 1, 1)
+        assert found["needed"] <= found["width"]
+        assert "seconds since the start" in found["text"]
