@@ -69,10 +69,9 @@ def test_what_the_bench_leaves_fills_the_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "product_rate", lambda: 9.0)
     sizes = {"batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01}
     names = ["lstm", "lem", "lstm:2", "gru:2"]
-    results = {
-        f"bench/{name}": bench(names, lengths=lengths, **sizes, out=tmp_path)
-        for name, lengths in (("speed", (4, 8)), ("worms", (9,)), ("one", (9,)), ("lengths", (4, 8)))
-    }
+    lengths = {"speed": (4, 8), "worms": (9,), "one": (9,), "lengths": (4, 8), "baselines": (4, 8)}
+    lengths["baselines-worms"] = (9,)
+    results = {f"bench/{name}": bench(names, lengths=Ns, **sizes, out=tmp_path) for name, Ns in lengths.items()}
     for module in (baselines, speed, readme):
         monkeypatch.setattr(module, "measured", lambda name: results.get(name) or measured(name))
     rows = baselines.blocks()["measured"]

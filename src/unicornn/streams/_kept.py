@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unicornn.streams._engine import Array
+from unicornn.streams._windows import Counted
 
 Saved = dict[str, Array]
 
@@ -43,20 +44,11 @@ class Kept:
         self.samples[rows] = arrays["samples"]
 
 
-class KeptWindows:
+class KeptWindows(Counted):
     """The same as ``Windows`` for ``Kept``: one lane, and every answer is that to a window by itself."""
 
-    lanes = 1
-
     def __init__(self, window: int, every: int) -> None:
-        self.window, self.every = window, every
-        self.n: Array = np.zeros(0, np.int64)  # samples of each slot so far
-
-    def grow(self, slots: int) -> None:
-        self.n = np.concatenate([self.n, np.zeros(slots - len(self.n), np.int64)])
-
-    def reset(self, slot: int) -> None:
-        self.n[slot] = 0
+        super().__init__(window, every, lanes=1)
 
     def push(
         self, engine: Kept, slots: Array, u: Array, count: Array, patch: int, pending: Any

@@ -13,12 +13,11 @@ import numpy as np
 from unicornn.streams._engine import Array, Engine
 
 
-class Windows:
-    """The lanes of all slots. Row slot · lanes + i of the engine is lane i of a slot."""
+class Counted:
+    """Windows of ``window`` steps, one every ``every`` steps; and how many steps each slot has had."""
 
-    def __init__(self, window: int, every: int) -> None:
-        self.window, self.every = window, every
-        self.lanes = -(-window // every)
+    def __init__(self, window: int, every: int, lanes: int) -> None:
+        self.window, self.every, self.lanes = window, every, lanes
         self.n: Array = np.zeros(0, np.int64)  # steps of each slot so far
 
     def grow(self, slots: int) -> None:
@@ -26,6 +25,13 @@ class Windows:
 
     def reset(self, slot: int) -> None:
         self.n[slot] = 0
+
+
+class Windows(Counted):
+    """The lanes of all slots. Row slot · lanes + i of the engine is lane i of a slot."""
+
+    def __init__(self, window: int, every: int) -> None:
+        super().__init__(window, every, lanes=-(-window // every))
 
     def push(
         self, engine: Engine, slots: Array, u: Array, count: Array, patch: int, pending: tuple[Array, Array]

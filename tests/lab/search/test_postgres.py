@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,8 +41,8 @@ def url():
                 time.sleep(0.05)
             yield f"postgresql+psycopg://me:secret@/postgres?host={folder}"
         finally:
-            server.terminate()
-            server.wait()
+            server.send_signal(signal.SIGINT)  # with SIGTERM it would wait for clients that do not go
+            server.wait(60)
 
 
 @pytest.mark.slow
@@ -56,7 +57,11 @@ def test_two_workers_with_postgresql(url, tmp_path):
         )
         for folder in folders
     ]
-    assert [worker.wait(120) for worker in workers] == [0, 0]
+    try:
+        assert [worker.wait(300) for worker in workers] == [0, 0]
+    finally:
+        for worker in workers:
+            worker.kill()
     one, two = (read_study(folder / "study.json") for folder in folders)
     assert one.trials == two.trials
     assert len(set(parameters_of(one))) == len(one.trials) == 10

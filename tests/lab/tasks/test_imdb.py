@@ -90,6 +90,18 @@ def test_padded(small_imdb):
     assert ((padded.u == imdb.PAD).sum(0) == len(padded.u) - honoured.lengths).all()
 
 
+def test_coast(small_imdb):
+    plain = TASK.load(small_imdb, helpers.options(TASK), 0).test
+    coasting = TASK.load(small_imdb, helpers.options(TASK, coast=7), 0).test
+    first, second = helpers.everything(plain), helpers.everything(coasting)
+    assert torch.equal(second.lengths, first.lengths + 7)
+    assert torch.equal(second.u[:-7], first.u)
+    assert (second.u[-7:] == imdb.PAD).all()
+    assert torch.equal(coasting.sizes, plain.sizes + 7)
+    with pytest.raises(ValueError, match="coast: expected"):
+        TASK.load(small_imdb, helpers.options(TASK, coast=-1), 0)
+
+
 @pytest.mark.parametrize("form", ["tar.gz", "tar.xz"])
 def test_archives_are_the_same(small_imdb, tmp_path, form):
     """In another order, and with names of the original kind."""
@@ -193,7 +205,7 @@ def test_spacy_missing(small_imdb, monkeypatch):
 
 def test_variant_authors():
     config = resolve(TASK, variant="authors")
-    assert config.task_options == {"lengths": "padded", "tokens": "spacy", "split_seed": 0}
+    assert config.task_options == {"lengths": "padded", "tokens": "spacy", "coast": 0, "split_seed": 0}
     training = config.training
     assert (training.lr, training.batch_size, training.eval_batch_size, training.epochs) == (1.64e-4, 32, 32, 50)
 

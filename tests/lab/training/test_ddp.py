@@ -17,7 +17,8 @@ from tests.lab.training import helpers
 from unicornn.lab._run_folder import Run
 
 ROOT = Path(__file__).parents[3]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+HERE = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", *HERE]
 
 
 @pytest.fixture

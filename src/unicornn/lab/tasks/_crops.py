@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.lab.tasks._base import Batch, Split
+from unicornn.lab.tasks._base import Batch
+from unicornn.lab.tasks._rows import Over
 
 LENGTHS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # of crops, relative to the longest recording
 
 
 @dataclass(frozen=True)
-class Crops:
+class Crops(Over):
     """The recordings of another Split in pieces.
 
     In training each recording is a random crop, or its mirror image (-u); all crops of an epoch have one length.
@@ -35,18 +36,8 @@ class Crops:
         torch.Size([25, 16, 3])
     """
 
-    whole: Split
     shares: tuple[float, ...]
     seed: int
-
-    def __len__(self) -> int:
-        return len(self.whole)
-
-    @property
-    def target(self) -> Tensor:
-        """(n,), where the whole has it."""
-        target: Tensor = self.whole.target  # type: ignore[attr-defined]
-        return target
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
         u, target, lengths = self.whole.batch(indices, draw)

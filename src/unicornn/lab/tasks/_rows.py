@@ -14,6 +14,33 @@ from unicornn.lab.tasks._base import Batch, Split, Splits
 
 
 @dataclass(frozen=True)
+class Over:
+    """What a Split that shows all sequences of another one in its own way has from it.
+
+    Args:
+        whole: the other one.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.lab.tasks import Sequences
+        >>> from unicornn.lab.tasks._rows import Over
+        >>> len(Over(Sequences(torch.zeros(10, 100, 3), torch.arange(10))))
+        10
+    """
+
+    whole: Split
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    @property
+    def target(self) -> Tensor:
+        """(n,), where the whole has it."""
+        target: Tensor = self.whole.target  # type: ignore[attr-defined]
+        return target
+
+
+@dataclass(frozen=True)
 class Rows:
     """A Split that has some of the sequences of a larger one, without a copy.
 

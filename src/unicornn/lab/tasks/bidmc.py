@@ -29,6 +29,7 @@ from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import by_group, fifteen_percent
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
 from unicornn.lab.tasks._rows import Moments, splits
+from unicornn.lab.tasks._stretch import Stretched
 
 HZ, SECONDS, EVERY = 125, 32, 3
 N = HZ * SECONDS
@@ -172,6 +173,9 @@ def _parse_ts(paths: Sequence[Path], name: str) -> dict[str, np.ndarray]:
 
 def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``name``: "RESP" or "HR"."""
+    by = options["stretch"]
+    if not 0 <= by < 1:
+        raise BadValue(f"stretch: expected a number from 0 to below 1, got {by}")
     if options["source"] == "csv":
         paths = list(dict.fromkeys(source.find(*FILES)))
         arrays = source.cached(
@@ -195,7 +199,8 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
     rows = [known[split] for split in rows]
     statistics = Moments(arrays["first"], arrays["second"]).over(rows[0])
     target = torch.from_numpy(np.array(arrays[name]))
-    return splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
+    found = splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
+    return found._replace(train=Stretched(found.train, by, seed)) if by else found
 
 
 def _task(
@@ -223,14 +228,20 @@ def _task(
             **{name: {"hidden_size": 128} for name in ("lstm", "exprnn", "cornn")},  # the table gives no sizes
         },
         training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
-        options={"split": ("random", "recording", "patient"), "source": ("csv", "ts"), "split_seed": (0,)},
+        options={
+            "split": ("random", "recording", "patient"),
+            "source": ("csv", "ts"),
+            "split_seed": (0,),
+            "stretch": (0.0,),
+        },
         paper=[Quoted(model, *numbers, source="tab:medical") for model, numbers in paper.items()],
         files=FILES,
         protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, as the TSR archive's 7,949; {windows:,} "
         "have a rate to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "
         "so almost all of a test window has been seen in training. split=recording keeps a recording in one split, "
         "split=patient all recordings of a patient (46 patients; some were recorded more than once). Targets in their "
-        "own units; RMSE over all windows. Channels standardised by the training set.",
+        "own units; RMSE over all windows. Channels standardised by the training set. stretch=0.3: windows of the "
+        "training set are played up to 1.3 times as fast or as slow, and their rates are changed likewise.",
     )
 
 

@@ -31,8 +31,9 @@ def launch(processes: int) -> None:
     from torch.distributed.run import main
 
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    here = ["--standalone", "--local-addr", "127.0.0.1"]  # this machine's name need not be known to any server
     try:
-        main(["--standalone", "--nproc-per-node", str(processes), "-m", "unicornn", *sys.argv[1:]])
+        main([*here, "--nproc-per-node", str(processes), "-m", "unicornn", *sys.argv[1:]])
     except ChildFailedError as error:  # the process itself has said why
         _, first = error.get_first_failure()
         raise SystemExit(first.exitcode if first.exitcode > 0 else 1) from None
