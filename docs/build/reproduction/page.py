@@ -10,8 +10,20 @@ from docs.build.reproduction.rates import rates
 from docs.build.reproduction.summary import summary
 
 PAGE = "docs/reproduction.md"
-TABLES = ("lorenz", "trials", "imdb", "worms", "subsampling", "curves", "recipes", "equal", "ablations", "retraining")
-PLOTS = ("curve", "recipe", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
+TABLES = (
+    "lorenz",
+    "trials",
+    "imdb",
+    "worms",
+    "subsampling",
+    "curves",
+    "recipes",
+    "scales",
+    "equal",
+    "ablations",
+    "retraining",
+)
+PLOTS = ("curve", "recipe", "scale", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
 
 
 def blocks() -> dict[str, list[str]]:

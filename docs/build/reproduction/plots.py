@@ -27,11 +27,15 @@ def _curves() -> Iterator[tuple[str, Figure]]:
             f"curve-{run['name']}",
             learning_curves({"ours": [curve(run)]}, run["metric"], reference=authors(run["name"])),
         )
-    for run in group("recipes"):
-        if (reference := authors(run["name"])) is not None:
-            yield f"recipe-{run['name']}", learning_curves({"ours": [curve(run)]}, run["metric"], reference=reference)
+    for kind, name in (("recipe", "recipes"), ("scale", "scales")):
+        for run in group(name):
+            if (reference := authors(run["name"])) is not None:
+                plot = learning_curves({"ours": [curve(run)]}, run["metric"], reference=reference)
+                yield f"{kind}-{run['name']}", plot
     if imdb := group("imdb"):
-        yield "imdb", learning_curves({"ours": [curve(run) for run in imdb]}, "accuracy", reference=authors("imdb"))
+        theirs = [curve(run) for run in group("protocol") if run["task"] == "imdb"]
+        lines = {"our recipes": [curve(run) for run in imdb], "the authors' protocol, here": theirs}
+        yield "imdb", learning_curves(lines, "accuracy", reference=authors("imdb"))
 
 
 def _lines(label: str, lines: dict[str, dict[float, list[float]]], log: bool = False) -> Figure:
