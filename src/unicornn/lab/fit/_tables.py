@@ -18,7 +18,7 @@ from unicornn.lab.fit._data import Data
 IDS = ("series", "series_id", "id", "case", "case_id")
 OTHER_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 TIMES = ("time", "timestamp", "t", "step")
-CELLS = 1 << 20  # read at a time
+CELLS = 1 << 18  # read at a time, which takes some 60 MB
 
 
 def read_table(path: Path, target: str | None, id_column: str | None = None, time_column: str | None = None) -> Data:
