@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from unicornn.lab.tasks import Sequences
-from unicornn.lab.tasks._crops import LENGTHS, Crops
+from unicornn.lab.tasks._crops import LENGTHS, Crops, Shifted
 
 N = 80
 
@@ -51,3 +51,28 @@ def test_votes_are_equal_pieces_and_mirrored(crops, k):
     for i in range(k):
         assert torch.equal(u[:n, 2 * i, 0], 1000 + torch.arange(i * n + 1.0, (i + 1) * n + 1))
         assert torch.equal(u[:n, 2 * i + 1], -u[:n, 2 * i])
+
+
+def shifted(by):
+    u = 1000 * torch.arange(5.0)[:, None, None] + torch.arange(1.0, N + 1)[:, None]
+    return Shifted(Sequences(u, torch.arange(5)), by, seed=3)
+
+
+def test_shifted_in_training():
+    split, first = shifted(20), set()
+    for draw in range(60):
+        u, target, sizes = split.batch(torch.arange(5), draw)
+        assert u.shape == (N - 20, 5, 1)
+        assert sizes is None or sizes.tolist() == 5 * [N - 20]
+        assert torch.equal(target, torch.arange(5))
+        assert torch.equal(u.diff(dim=0), torch.ones(N - 21, 5, 1))
+        first |= {int(begin) - 1 for begin in u[0, :, 0] - 1000 * torch.arange(5)}
+    assert first == set(range(21))
+    assert torch.equal(split.batch(torch.tensor([4, 1]), 7).u[:, 1:], split.batch(torch.tensor([1]), 7).u)
+
+
+def test_shifted_afterwards_votes_over_the_first_the_middle_and_the_last_piece():
+    u, target, _ = shifted(20).batch(torch.tensor([2, 0]), -1)
+    assert u[0, :, 0].tolist() == [2001, 2011, 2021, 1, 11, 21]
+    assert u[-1, :, 0].tolist() == [2060, 2070, 2080, 60, 70, 80]
+    assert target.tolist() == [2, 0]

@@ -48,8 +48,13 @@ def test_nothing_is_changed_after_training():
     assert torch.equal(found.target, whole.target)
 
 
-@pytest.mark.parametrize("by", [-0.1, 1.0, float("nan")])
-def test_refused_before_data_are_sought(tmp_path, by):
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [("stretch", by, "a number from 0 to below 1") for by in (-0.1, 1.0, float("nan"))]
+    + [("shift", by, "a number of steps from 0 to below 4000") for by in (-1, 4000)],
+)
+def test_refused_before_data_are_sought(tmp_path, option, value, expected):
     task = tasks.find("bidmc-hr")
-    with pytest.raises(BadValue, match="stretch: expected a number from 0 to below 1, got"):
-        task.load(source_in(tmp_path), {name: values[0] for name, values in task.options.items()} | {"stretch": by}, 0)
+    options = {name: values[0] for name, values in task.options.items()} | {option: value}
+    with pytest.raises(BadValue, match=f"{option}: expected {expected}, got"):
+        task.load(source_in(tmp_path), options, 0)

@@ -12,6 +12,7 @@ from unicornn.lab.tasks._base import Batch
 from unicornn.lab.tasks._rows import Over
 
 LENGTHS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # of crops, relative to the longest recording
+VOTES = 3  # pieces of a sequence that is shifted
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,41 @@ class Crops(Over):
             begin[i] = int(random.integers(int(lengths[i] - size[i]) + 1))
             sign[i] = float(random.choice((-1, 1)))
         return Batch(_cut(u, begin, size) * sign[:, None], target, size)
+
+
+@dataclass(frozen=True)
+class Shifted(Over):
+    """The sequences of another Split without ``by`` of their steps: in training, a random number of them at the
+    beginning and the rest at the end. Afterwards (draw -1) the network's outputs for several such pieces are averaged.
+
+    A network that reads its last output depends on where a sequence begins; here it learns not to.
+
+    Args:
+        whole: sequences of one length.
+        by: how many steps are left out, fewer than there are.
+        seed: of the beginnings.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.lab.tasks import Sequences
+        >>> from unicornn.lab.tasks._crops import Shifted
+        >>> split = Shifted(Sequences(torch.zeros(10, 100, 3), torch.arange(10)), by=20, seed=0)
+        >>> split.batch(torch.tensor([0, 4]), draw=0).u.shape
+        torch.Size([80, 2, 3])
+    """
+
+    by: int
+    seed: int
+
+    def batch(self, indices: Tensor, draw: int) -> Batch:
+        u, target, _ = self.whole.batch(indices, draw)
+        if draw < 0:
+            begin = torch.linspace(0, self.by, VOTES).long().repeat(len(indices))
+            u = u.repeat_interleave(VOTES, 1)
+        else:
+            randoms = (np.random.default_rng((self.seed, draw, i)) for i in indices.tolist())
+            begin = torch.tensor([int(random.integers(self.by + 1)) for random in randoms])
+        return Batch(_cut(u, begin, torch.full_like(begin, len(u) - self.by)), target)
 
 
 def _cut(u: Tensor, begin: Tensor, size: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import by_group, fifteen_percent
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
+from unicornn.lab.tasks._crops import Shifted
 from unicornn.lab.tasks._rows import Moments, splits
 from unicornn.lab.tasks._stretch import Stretched
 
@@ -173,9 +174,11 @@ def _parse_ts(paths: Sequence[Path], name: str) -> dict[str, np.ndarray]:
 
 def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``name``: "RESP" or "HR"."""
-    by = options["stretch"]
+    by, shift = options["stretch"], options["shift"]
     if not 0 <= by < 1:
         raise BadValue(f"stretch: expected a number from 0 to below 1, got {by}")
+    if not 0 <= shift < N:
+        raise BadValue(f"shift: expected a number of steps from 0 to below {N}, got {shift}")
     if options["source"] == "csv":
         paths = list(dict.fromkeys(source.find(*FILES)))
         arrays = source.cached(
@@ -200,7 +203,9 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
     statistics = Moments(arrays["first"], arrays["second"]).over(rows[0])
     target = torch.from_numpy(np.array(arrays[name]))
     found = splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
-    return found._replace(train=Stretched(found.train, by, seed)) if by else found
+    if by:
+        found = found._replace(train=Stretched(found.train, by, seed))
+    return Splits(*(Shifted(split, shift, seed) for split in found[:3])) if shift else found
 
 
 def _task(
@@ -233,6 +238,7 @@ def _task(
             "source": ("csv", "ts"),
             "split_seed": (0,),
             "stretch": (0.0,),
+            "shift": (0,),
         },
         paper=[Quoted(model, *numbers, source="tab:medical") for model, numbers in paper.items()],
         files=FILES,
@@ -241,7 +247,9 @@ def _task(
         "so almost all of a test window has been seen in training. split=recording keeps a recording in one split, "
         "split=patient all recordings of a patient (46 patients; some were recorded more than once). Targets in their "
         "own units; RMSE over all windows. Channels standardised by the training set. stretch=0.3: windows of the "
-        "training set are played up to 1.3 times as fast or as slow, and their rates are changed likewise.",
+        "training set are played up to 1.3 times as fast or as slow, and their rates are changed likewise. "
+        "shift=500: windows have 3,500 samples, from a random one of their first 501 on; outputs for three such pieces "
+        "are averaged in validation and test.",
     )
 
 
