@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
 from unicornn.errors import BadValue
-from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
 from unicornn.estimators import _network as networks
 from unicornn.estimators._arguments import inner_split
 from unicornn.estimators._network import time_step_candidates
@@ -130,6 +130,28 @@ def test_a_budget_is_for_all_of_fit(monkeypatch, model, seconds, epochs, total):
     assert (estimator.n_iter_, now[0], estimator.stopped_by_) == (epochs, total, "budget")
 
 
+def test_compiling_is_not_the_length_of_an_epoch(monkeypatch):
+    """The first call of a network takes 20 of 30 s, and an epoch 1 s."""
+    now, compiled = [0], []
+    call, epoch = networks.Network.forward, networks.epoch
+
+    def forward(*given):
+        now[0] += 0 if compiled else 20
+        compiled.append(True)
+        return call(*given)
+
+    def one_second(*given):
+        now[0] += 1
+        return epoch(*given)
+
+    monkeypatch.setattr(networks, "clock", lambda: now[0])
+    monkeypatch.setattr(networks.Network, "forward", forward)
+    monkeypatch.setattr(networks, "epoch", one_second)
+    X, y, _ = tones(20)
+    options = {"dt": 0.5, "max_epochs": 100, "patience": 100, "budget": 30}
+    assert UnICORNNClassifier("network", **options, **SMALL).fit(X, y).n_iter_ == 10
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_same_bits_and_torch_is_left_alone(model):
     X, y, _ = tones(20)
@@ -176,6 +198,21 @@ def test_partial_fit_and_warm_start():
     assert warm.fit(X, y).history_[0]["train_loss"] < before + 0.1
     with pytest.raises(BadValue, match="classes of the last fit"):
         warm.fit(X, np.where(y == "low", "a", "b"))
+    warm = UnICORNNRegressor("network", dt=0.5, max_epochs=2, warm_start=True, **SMALL).fit(X, f)
+    with pytest.raises(BadValue, match="y: expected 1 targets for each series, got 2"):
+        warm.fit(X, np.stack([f, f], 1))
+    guesses = warm.predict(X)
+    warm.set_params(lr=1e-9).fit(X[:10], 100 * f[:10])  # the scale of the targets stays as well
+    assert np.allclose(warm.predict(X), guesses, atol=0.1)
+
+
+@pytest.mark.parametrize("kind", [UnICORNNClassifier, UnICORNNRegressor])
+def test_a_saved_network_learns_on(kind, tmp_path):
+    X, y, f = tones(12)
+    target = y if kind is UnICORNNClassifier else f
+    kind("network", dt=0.5, max_epochs=2, **SMALL).fit(X, target).save_pretrained(tmp_path)
+    again = load(tmp_path).partial_fit(X, target)
+    assert (again.n_iter_, len(again.predict(X))) == (1, 12)
 
 
 def test_validation_data_and_weights():
@@ -255,9 +292,14 @@ def test_what_belongs_to_series_of_a_frame_is_in_their_order():
     for name, given in {"y": known.sort_index(), "groups": pd.Series(range(6), index=sorted(names))}.items():
         with pytest.raises(BadValue, match=rf"{name}: expected the order of the series in X, got 'a' for series 'f'"):
             UnICORNNClassifier(**SMALL).fit(frame, **({"y": known} | {name: given}))
-    for fitted in (estimator, OscillatorBank(random_state=0).fit(frame)):
-        with pytest.raises(BadValue, match=r"expected columns \['a', 'b'\] as in fit, got \['b', 'a'\]"):
-            fitted.transform(frame[["b", "a"]])
+    listed = [part for _, part in frame.groupby(level=0, sort=False)]
+    for fitted in (estimator, OscillatorBank(random_state=0).fit(listed)):
+        for other in (frame[["b", "a"]], [part[["b", "a"]] for part in listed]):
+            with pytest.raises(BadValue, match=r"expected columns \['a', 'b'\] as in fit, got \['b', 'a'\]"):
+                fitted.transform(other)
+        assert fitted.set_output(transform="pandas").transform(frame).index.tolist() == names
+    with pytest.raises(BadValue, match=r"X\[1\]: expected columns \['a', 'b'\] as in the first series"):
+        estimator.predict([listed[0], listed[1][["b", "a"]]])
 
 
 def test_swapped_axes_are_told_once():

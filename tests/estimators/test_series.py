@@ -13,7 +13,9 @@ def test_all_forms_give_the_same_series():
     index = pd.MultiIndex.from_product([list("abcd"), range(10)])
     frame = pd.DataFrame(X.reshape(40, 3), index=index)
     firsts = as_series(X.transpose(0, 2, 1), layout="channels_first")
-    for other in (list(X), frame, [pd.DataFrame(x) for x in X]):
+    objects = np.empty(4, dtype=object)
+    objects[:] = list(X)
+    for other in (list(X), frame, [pd.DataFrame(x) for x in X], objects):
         assert all(np.array_equal(a, b) for a, b in zip(as_series(X), as_series(other), strict=True))
     assert all(np.array_equal(a, b) for a, b in zip(as_series(X), firsts, strict=True))
     listed = as_series(list(X.transpose(0, 2, 1)), layout="channels_first")
@@ -82,6 +84,13 @@ def test_bad_frames_name_the_series():
 def test_what_is_no_series_is_refused(X, message):
     with pytest.raises(ValueError, match=message):
         as_series(X)
+
+
+@pytest.mark.parametrize("size", [1e-13, 1e-30])
+def test_small_units_are_no_constant(size):
+    x = size * np.random.default_rng(0).normal(size=(100, 1))  # a magnetic field of the brain, in tesla
+    assert np.isclose(Scaling.of([x])(x).std(), 1)
+    assert np.allclose(Scaling.of([np.full((100, 1), 0.1)])(np.full((100, 1), 0.1)), 0)
 
 
 def test_scaling_keeps_what_a_large_offset_would_drown():

@@ -16,7 +16,7 @@ from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
 from unicornn.estimators._oscillators import Oscillators, parts
 from unicornn.estimators._pooling import names, pooled
-from unicornn.estimators._series import Scaling, Series, as_series, channel_names, naming, plain, same_channels
+from unicornn.estimators._series import Scaling, Series, as_series, channel_names, named, naming, plain, same_channels
 from unicornn.estimators._summaries import NAMES, summaries
 
 SAMPLE = 4096  # windows, from which the levels of an octave are taken
@@ -51,7 +51,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         windows_: the windows' lengths.
         n_channels_: d, of the series.
-        channel_names_: the columns, if X was a DataFrame with an index (series, time), else None.
+        channel_names_: the columns, if X was a DataFrame with an index (series, time) or a list of them, else None.
         n_features_in_: N of a training array (n, N), or d. Series of other lengths are transformed all the same.
 
     Example:
@@ -91,7 +91,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Draws the oscillators, and takes scales and levels from X; see ``as_series`` for its forms. y is not used."""
         series = as_series(X, self.layout, self.missing)
         self._fit_series(series)
-        self.n_features_in_, self.channel_names_ = features_in(X, series), channel_names(X)
+        self.n_features_in_, self.channel_names_ = features_in(X, series), channel_names(X, self.layout)
         return self
 
     def _fit_series(self, series: Series) -> Self:
@@ -125,13 +125,13 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._summaries = True
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """Features (n, len(windows_) · m · (30 + 4 q) + 13 d) in float32, with q quantiles; of several channels
         len(windows_) · 4 (m // 2) · (5 + q) more."""
         check_is_fitted(self)
         series = as_series(X, self.layout, self.missing)
-        same_channels(X, series, self.channel_names_, self.n_channels_)
-        return self._transform_series(series)
+        same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
+        return named(self._transform_series(series), X, self)
 
     def _transform_series(self, series: Series) -> np.ndarray:
         """The same for series that ``as_series`` has read."""

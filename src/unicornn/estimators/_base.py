@@ -27,6 +27,7 @@ from unicornn.estimators._series import (
     as_series,
     channel_names,
     in_order,
+    named,
     plain,
     same_channels,
 )
@@ -179,11 +180,14 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.dt_ = networks.time_step_candidates(prepared, self.alpha)[0] if auto else float(self.dt)
             settings = self._settings(self._seed)
             self._network = networks.network(self.n_channels_, self._outputs(), self.dt_, settings)
-            self.models_, self.history_, self.n_iter_ = ("network",), [], 0
+            self.models_, self.n_iter_ = ("network",), 0
+            self.history_: list[dict[str, float]] = []
             self._describe(series, target)
+        if not hasattr(self, "_seed"):  # of a saved model, which knows nothing of its training
+            self._seed, self.history_, self.n_iter_ = arguments.seed(self.random_state), [], 0
         optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
         self._optimiser = optimiser
-        same_channels(X, series, self.channel_names_, self.n_channels_)
+        same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
         examples = self._examples([self._scaling(x) for x in series], target, weights)
         random = np.random.RandomState((self._seed + self.n_iter_) % 2**31)
         with networks.own_random_numbers(self._seed):
@@ -206,7 +210,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         valid: Any,
         settings: networks.Settings,
     ) -> None:
-        again = self.warm_start and getattr(self, "_network", None) is not None
+        again = self._goes_on()
         if again and self._network.rnn.input_size != series[0].shape[1]:
             raise BadValue(
                 f"X: expected {self._network.rnn.input_size} channels with warm_start, got {series[0].shape[1]}"
@@ -225,6 +229,8 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         def make(dt: float) -> Any:
             return networks.network(series[0].shape[1], self._outputs(), dt, settings)
 
+        if settings.deadline is not None:
+            networks.warm_up(make(0.1), examples)
         if not again:
             if not isinstance(self.dt, str):
                 self.dt_ = float(self.dt)
@@ -240,6 +246,10 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         best = self.history_[max(done.best_epoch, 1) - 1]
         self.about_["scores"] |= {f"network_{name}": value for name, value in best.items()}
 
+    def _goes_on(self) -> bool:
+        """Whether a fit begins with the network of the last one, its scales included."""
+        return bool(self.warm_start) and self.model != "bank" and getattr(self, "_network", None) is not None
+
     def _describe(self, series: Series, target: np.ndarray) -> None:
         lengths = [len(x) for x in series]
         self.about_: dict[str, Any] = {
@@ -252,7 +262,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     # Predicting
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """The features from which the estimator predicts, (n, k): the bank's, the network's, or both side by side."""
         series = self._seen(X)
         parts = []
@@ -261,7 +271,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if "network" in self.models_:
             prepared = [self._scaling(x) for x in series]
             parts.append(networks.outputs(self._network, prepared, int(self.batch_size), features=True))
-        return np.concatenate(parts, 1)
+        return named(np.concatenate(parts, 1), X, self)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features, as the bank's, and "network0", "network1", …"""
@@ -277,7 +287,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The series to predict, as those of fit."""
         check_is_fitted(self)
         series = self._read(X)
-        same_channels(X, series, self.channel_names_, self.n_channels_)
+        same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
         return series
 
     def _answers(self, series: Series) -> dict[str, np.ndarray]:
@@ -299,7 +309,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_channels(self, X: Any, series: Series) -> None:
         self.n_features_in_, self.n_channels_ = features_in(X, series), series[0].shape[1]
-        self.channel_names_ = channel_names(X)
+        self.channel_names_ = channel_names(X, self.layout)
 
     def _read(self, X: Any) -> Series:
         return as_series(X, self.layout, self.missing)

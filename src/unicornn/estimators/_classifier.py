@@ -40,7 +40,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             ends before an epoch that would take longer, but it has one epoch at least; the bank of "both" takes the
             time it needs, and the network has the rest. With a budget, results depend on the speed of the machine.
         verbose: show a progress bar with the time left.
-        warm_start: fit again from the weights of the last fit.
+        warm_start: the network is fitted again from the weights and the scales of the last fit.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).
         missing: "refuse", or "mask" to accept missing values, NaN.
 
@@ -49,7 +49,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         models_: which models predict: "bank", "network".
         dt_, history_, n_iter_, best_epoch_, stopped_by_: of the network's training.
         n_channels_: d, with the mask's channels.
-        channel_names_: the columns, if X was a DataFrame with an index (series, time), else None.
+        channel_names_: the columns, if X was a DataFrame with an index (series, time) or a list of them, else None.
         about_: the training data in numbers, and scores, as they stand in the model card.
 
     A class with a single member is learned as any other; a single class is refused.
@@ -100,6 +100,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass over X with the network, whatever ``model`` is; from then on the network alone predicts.
 
+        The scales of the channels are those of the first call, which should have series of all kinds.
+
         Args:
             X, y, sample_weight: as for ``fit``.
             classes: all that will ever come, at the first call; by default those in y.
@@ -149,7 +151,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         if len(classes) < 2:
             raise BadValue(f"y: expected at least two classes, got {len(classes)} class, {classes.tolist()}")
         same = np.array_equal(getattr(self, "classes_", classes), classes)
-        if self.warm_start and not same and hasattr(self, "_network"):
+        if self._goes_on() and not same:
             raise BadValue(f"y: expected the classes of the last fit with warm_start, got {classes.tolist()}")
         self.classes_ = classes
 

@@ -155,6 +155,19 @@ def epoch(net: Network, optimiser: torch.optim.Optimizer, examples: Examples, si
     return total / len(examples)
 
 
+def warm_up(net: Network, examples: Examples) -> None:
+    """Compiles what training needs, with a few steps of two series, so that the first epoch is as long as the others:
+    by its length, a budget says whether there is time for another."""
+    device = next(net.parameters()).device
+    some = examples.rows(np.arange(min(2, len(examples))))
+    short = [x[: 2 - i] for i, x in enumerate(some.series)]
+    with own_random_numbers(0):
+        for k in {1, len(short)}:  # of one length, and of several
+            u, lengths = batch(short[:k], device)
+            loss(net(u, lengths), some.target[:k].to(device), some.weight[:k].to(device)).backward()
+        outputs(net, short, len(short))
+
+
 def train(
     net: Network,
     examples: Examples,

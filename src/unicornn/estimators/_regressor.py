@@ -38,6 +38,8 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One pass over X with the network, whatever ``model`` is; from then on the network alone predicts.
 
+        The scales of channels and targets are those of the first call, which should have series of all kinds.
+
         Args:
             X, y, sample_weight: as for ``fit``.
         """
@@ -65,8 +67,12 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         numbers = self._numbers(y)
         if numbers.ndim > 2:
             raise BadValue(f"y: expected shape (n,) or (n, k), got {numbers.shape}")
-        self._flat = numbers.ndim == 1
         table = numbers.reshape(len(numbers), -1)[weights > 0]
+        if self._goes_on():
+            target = self._encode(numbers)
+            self._flat = numbers.ndim == 1
+            return target
+        self._flat = numbers.ndim == 1
         with np.errstate(over="ignore", invalid="ignore"):
             self._centre, spread = table.mean(0), table.std(0)
         if not np.isfinite(spread).all():

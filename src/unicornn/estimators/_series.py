@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
+from sklearn.utils._set_output import _get_output_config
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue, UnicornnError
@@ -46,8 +47,8 @@ def as_series(X: Any, layout: str = "channels_last", missing: str = "refuse") ->
     """The series in X, each (N_i, d) of floating-point numbers, without missing values.
 
     Args:
-        X: an array (n, N) or (n, N, d); a list of arrays (N_i,) or (N_i, d); or a DataFrame whose index has two
-            levels, series and time, and whose columns are the channels.
+        X: an array (n, N) or (n, N, d); a list of arrays or DataFrames (N_i,) or (N_i, d), or an array of objects that
+            holds them; or a DataFrame whose index has two levels, series and time, and whose columns are the channels.
         layout: "channels_last", or "channels_first" for arrays (n, d, N) and lists of (d, N_i).
         missing: "refuse" raises an error that names the first missing value; "mask" fills gaps with the last value
             seen and adds, for each channel, one that is 1 where it is missing and one with the time since it was seen.
@@ -79,7 +80,11 @@ def _split(X: Any, channels_first: bool) -> tuple[Series, bool]:
         raise BadValue("X: expected at least one series, got none")
     if _framed(X):
         return _from_frame(X), False
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and all(map(np.ndim, X)):
+        X = list(X)
     if isinstance(X, (list, tuple)) and _is_a_list_of_series(X):
+        if not channels_first:
+            _same_columns(X)
         return [_one(x, i) for i, x in enumerate(X)], channels_first and np.ndim(X[0]) == 2
     array = check_array(_unmasked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
     if array.ndim > 3:
@@ -152,9 +157,35 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
 
 
-def channel_names(X: Any) -> list[str] | None:
-    """The columns of a DataFrame of series, or None of what has no names."""
-    return [str(column) for column in X.columns] if _framed(X) else None
+def channel_names(X: Any, layout: str = "channels_last") -> list[str] | None:
+    """The columns of a DataFrame of series, or of a list of DataFrames where these are text; None of what has no
+    names."""
+    if _framed(X):
+        return [str(column) for column in X.columns]
+    listed = isinstance(X, (list, tuple, np.ndarray)) and len(X) and layout == "channels_last"
+    return _columns(X[0]) if listed else None
+
+
+def _columns(x: Any) -> list[str] | None:
+    names = list(getattr(x, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _same_columns(X: Sequence[Any]) -> None:
+    first = _columns(X[0])
+    for i, x in enumerate(X):
+        if _columns(x) != first:
+            raise BadValue(f"X[{i}]: expected columns {first} as in the first series, got {_columns(x)}")
+
+
+def named(features: np.ndarray, X: Any, estimator: Any) -> Any:
+    """What ``transform`` found in X, in a DataFrame with the names of the series where scikit-learn would take the
+    index of X, which has a row for each step."""
+    if not _framed(X) or _get_output_config("transform", estimator)["dense"] != "pandas":
+        return features
+    import pandas as pd
+
+    return pd.DataFrame(features, index=X.index.get_level_values(0).unique())
 
 
 def in_order(name: str, values: Any, X: Any) -> None:
@@ -176,9 +207,9 @@ def _framed(X: Any) -> bool:
     return getattr(getattr(X, "index", None), "nlevels", 1) == 2
 
 
-def same_channels(X: Any, series: Series, names: list[str] | None, d: int) -> None:
+def same_channels(X: Any, series: Series, names: list[str] | None, d: int, layout: str) -> None:
     """Refuses series whose channels are not those of fit, by their names where both have them."""
-    found = channel_names(X)
+    found = channel_names(X, layout)
     if names is not None and found is not None and found != names:
         raise BadValue(f"X: expected columns {names} as in fit, got {found}")
     if series[0].shape[1] != d:
@@ -255,7 +286,7 @@ class Scaling:
             channel = int(np.isfinite(square).argmin())
             raise BadValue(f"X: expected numbers whose squares are finite, got larger ones in channel {channel}")
         deviation = np.sqrt(square)
-        tiny = deviation <= 1e-12 * np.maximum(1.0, np.abs(mean))
+        tiny = deviation <= 1e-12 * np.abs(mean)  # rounding; about a mean of 0, currents in ampere may be as small
         return cls(np.asarray(mean), np.where(tiny, 1.0, deviation))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
