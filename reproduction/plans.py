@@ -44,6 +44,7 @@ def _trials() -> Iterator[Planned]:
     slower = first | {"dt": 1, "lr": 0.005}
     spread = first | {"init": "spread", "batch_size": 4, "lr": 0.015, "dt": "0.8,0.4"}
     fewer = {"batch_size": 2, "lr": 0.01}
+    shorter = spread | {"batch_size": 2, "lr": 0.006, "dt": "0.6,0.3", "alpha": 0.2}
     for name, epochs, settings in (
         ("F0.9", "50", first),
         ("F0.9-alpha-0", "50", first | {"alpha": 0}),
@@ -68,6 +69,13 @@ def _trials() -> Iterator[Planned]:
         ("F0.9-spread-alpha-0.1-batch-2", "50", spread | fewer | {"alpha": 0.1}),
         ("F0.9-spread-alpha-0.2-batch-2", "150", spread | fewer | {"alpha": 0.2}),
         ("F0.9-spread-alpha-0.1-lr-0.006", "150", spread | fewer | {"alpha": 0.1, "lr": 0.006}),
+        ("F0.9-spread-horizon", "50", spread | fewer | {"alpha": 0.2, "horizon": 100}),
+        ("F0.9-spread-lr-0.006", "50", spread | fewer | {"alpha": 0.3, "lr": 0.006}),
+        ("F0.9-spread-dt-0.6", "50", shorter),
+        ("F0.9-spread-dt-0.6-horizon", "50", shorter | {"alpha": 0.3, "lr": 0.01, "horizon": 100}),
+        ("F0.9-spread-dt-0.6-batch-1", "50", shorter | {"batch_size": 1}),
+        ("F0.9-spread-dt-0.6-batch-1-longer", "150", shorter | {"batch_size": 1}),
+        ("F0.9-spread-dt-0.6-alpha-0.1", "50", shorter | {"alpha": 0.1}),
         ("F8-dt-1-lr-0.015", "40", slower | {"lr": 0.015}),
         ("F8-dt-0.4-deviation", "60", first | {"alpha": 3, "lr": 0.01, "inputs": "deviation"}),
         ("F8-dt-1-deviation", "60", slower | {"inputs": "deviation"}),
@@ -260,27 +268,40 @@ def _energies() -> Iterator[Planned]:
         yield _run(name, f"bidmc-{rate}", "--epochs", epochs, split="patient", stretch=0.3, lr=0.002, **rates)
 
 
+ONCE: dict[str, object] = {"init": "spread", "schedule": "onecycle", "clip": 1}
+RATES = ONCE | {"patch": 16, "dt": 0.5, "alpha": 10, "standardise": "true", "lr": 0.003}
+
+
 def _scales() -> Iterator[Planned]:
     """Time scales spread from the start, one cycle of the learning rate; psMNIST pixel by pixel, CIFAR-10 with the
     noise of the authors' code and with uniform noise, as the paper describes it."""
-    once: dict[str, object] = {"init": "spread", "schedule": "onecycle", "clip": 1}
     for seed in range(3):
-        options = ("--seed", str(seed), "--epochs", "300")
-        settings = once | {"F": 0.9, "batch_size": 2, "lr": 0.01, "dt": "0.8,0.4", "alpha": 0.2}
+        options = ("--seed", str(seed), "--epochs", "200")
+        settings = ONCE | {"clip": 0.1, "F": 0.9, "batch_size": 1, "lr": 0.003, "dt": "0.6,0.3", "alpha": 0.2}
         yield _run(f"lorenz-{seed}", "lorenz96", *options, **settings)
-    yield _run("psmnist", "psmnist", "--epochs", "30", lr=0.003, **once)
+    yield _run("psmnist", "psmnist", "--epochs", "24", lr=0.002, dropout=0.05, **ONCE)
     for name, variant in (("cifar10", ("--variant", "authors")), ("cifar10-uniform", ())):
-        options = (*variant, "--epochs", "48")
-        yield _run(name, "cifar10-noise", *options, short_epochs=36, alpha=7, lr=0.006, batch_size=50, **once)
-    rates = once | {"patch": 16, "dt": 0.5, "alpha": 10, "standardise": "true", "lr": 0.002}
-    yield _run("rr", "bidmc-rr", "--epochs", "250", stretch=0.1, **rates)
-    yield _run("hr", "bidmc-hr", "--epochs", "250", **rates)
+        options = (*variant, "--epochs", "44")
+        yield _run(name, "cifar10-noise", *options, short_epochs=36, alpha=7, lr=0.006, batch_size=50, **ONCE)
+    for rate in ("hr", "rr"):
+        yield _run(rate, f"bidmc-{rate}", "--epochs", "200", shift=500, dropout=0, **RATES)
+
+
+def _rate_trials() -> Iterator[Planned]:
+    """What the settings of the heart rate were chosen by, on the validation set."""
+    for name, settings in (
+        ("hr-dropout-0", {"dropout": 0}),
+        ("hr-shift", {"dropout": 0, "shift": 500}),
+        ("hr-stretch", {"dropout": 0.02, "stretch": 0.1}),
+    ):
+        yield _run(name, "bidmc-hr", "--epochs", "14", **RATES, **settings)
 
 
 GROUPS = {
     "protocol": _protocol,
     "energies": _energies,
     "scales": _scales,
+    "rate-trials": _rate_trials,
     "lorenz": _lorenz,
     "trials": _trials,
     "imdb": _imdb,

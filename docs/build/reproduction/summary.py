@@ -48,7 +48,18 @@ SPREAD = "time scales spread from the start"
 CYCLE = "one cycle of the learning rate"
 SHORT = "short sequences first"
 STEPS = "several samples per step"
+SHIFTED = "windows that begin anywhere in their first 4 s; no dropout"
 NOTHING = "the paper gives no settings"
+
+
+def _rate(title: str, name: str) -> Row:
+    recipes = (
+        Source("scales", name, f"{SPREAD}; {STEPS}; {SHIFTED}"),
+        Source("energies", f"{name}-random-.*", f"{SPREAD}; {STEPS}"),
+        Source("recipes", name, STEPS),
+    )
+    return Row(title, f"bidmc-{name}", None, Source("curves", name), recipes, name)
+
 
 ROWS = (
     Row(
@@ -72,20 +83,8 @@ ROWS = (
         "EigenWorms", "eigenworms", 32, None, (),
         note="its files could not be had; [44 recordings of the same kind](#44-worms) take its place",
     ),
-    Row(
-        "heart rate", "bidmc-hr", None, Source("curves", "hr"),
-        (
-            Source("scales", "hr", f"{SPREAD}; {STEPS}"), Source("energies", "hr-random-.*", f"{SPREAD}; {STEPS}"),
-            Source("recipes", "hr", STEPS),
-        ), "hr",
-    ),
-    Row(
-        "respiratory rate", "bidmc-rr", None, Source("curves", "rr"),
-        (
-            Source("scales", "rr", f"{SPREAD}; {STEPS}; windows played a little faster and slower"),
-            Source("energies", "rr-random-.*", f"{SPREAD}; {STEPS}"), Source("recipes", "rr", STEPS),
-        ), "rr",
-    ),
+    _rate("heart rate", "hr"),
+    _rate("respiratory rate", "rr"),
     Row(
         "IMDB", "imdb", 128, Source("protocol", r"imdb-\d"),
         (Source("imdb", r"fifty-\d", f"lengths honoured; our tokeniser; {CYCLE}"),), "imdb",

@@ -88,6 +88,7 @@ def trials() -> list[str]:
         own = settings(run)
         dt = own["dt"]
         constants = f"α = {own['alpha']:g}" if "alpha" in own else f"γ = {own['gamma']:g}, ε = {own['epsilon']:g}"
+        constants += f", horizon {own['horizon']:g}" if own.get("horizon") else ""
         return [
             own["F"], run["model"], ", ".join(map(str, dt)) if isinstance(dt, list) else dt, constants, own["lr"],
             own["batch_size"], own["inputs"], own.get("init", "paper") if run["model"] == "unicornn" else NONE,
