@@ -173,7 +173,7 @@ class _Group:
 
     def forward(self, output: Tensor, every: bool, keep: Array | None, marks: Array | None) -> None:
         stored = keep is not None and marks is not None
-        x = self.rows[:0] if stored else self._x()
+        x = self.whole.scratch("x", self.K * self.b * self.m)
         room = (keep, marks, True) if stored else (x, self.S, False)
         u, to = self._sequences(self.whole.u), self._sequences(output)
         memory = x, self.y, self.out, self.rows, self.out_of_range

@@ -6,7 +6,8 @@ is called once for the whole pass. Imported on first use, for it brings numba al
 
 Arrays are flat. Those of a layer l in a chunk have E = b·m numbers a row and lie one after another:
 
-    x    (L, K, E)       the drives, which become t; or ``keep``, (L, N E), for ``store``
+    x    (L, K, E)       the drives, which become t; forwards (K, E), of one layer after another
+    keep (L, N E)        t of all steps, for ``store``
     y    (L, K + 1, E)   the outputs, from the state before the chunk on
     out  (L, K, E)       the outputs times the mask, if there is one
     g    (L, K, E)       ∂E/∂y, which become ∂E/∂x
@@ -20,8 +21,11 @@ from unicornn._ops.bfloat16 import add_outer_low, multiply_low
 from unicornn._ops.block import B
 from unicornn._ops.cpu_kernels import adjoint, advance, retreat
 from unicornn._ops.jit import inline, kernel, view
-from unicornn._ops.lanes import W, first, load, load_where, spread, store, store_where
+from unicornn._ops.lanes import W, first, load, load_where, soon_read, spread, store, store_where
 from unicornn._ops.products import add_outer, multiply, padded
+
+AHEAD = 2
+"""Steps by which rows of a batch are asked for: each lies on other pages, where a processor does not look ahead."""
 
 
 class Sizes(NamedTuple):
@@ -141,12 +145,24 @@ def _copy(a, b):
 
 
 @kernel
+def _row_of_many(data, at, ahead, row, to, d):
+    """row ← d numbers that lie side by side, while those ``ahead`` of them, if they exist, are brought to the cache."""
+    for j in range(0, d, W):
+        soon_read(data, at + ahead + j)
+        _put(row, to, d, j, _get(data, at, d, j))
+
+
+@kernel
 def _gather(s, n0, K, b, d, rows):
     """Rows of sequences into (K, b, d), zero in the padding."""
     data, order, lengths = _unowned(s)
     if s.straight and s.sequence == d * s.element:  # those of a step lie side by side
         for n in range(K):
-            _row(data, (n0 + n) * s.step + order[0] * s.sequence, s.element, rows, n * b * d, b * d)
+            at = (n0 + n) * s.step + order[0] * s.sequence
+            if s.element == 1:
+                _row_of_many(data, at, AHEAD * s.step, rows, n * b * d, b * d)
+            else:
+                _row(data, at, s.element, rows, n * b * d, b * d)
         return
     for n in range(K):
         for i in range(b):
@@ -231,7 +247,8 @@ def forward(z, net, layers, u, output, every, wanted, keep, marks, stored, x, y,
         _running(act, u.lengths, n0, z.m)
         first = _input(u, n0, K, z, rows)
         for l in range(z.L):
-            x_l = view(keep, (l * z.end + n0) * E, K * E) if stored else view(x, l * z.K * E, K * E)
+            x_l = view(x, 0, K * E)
+            t_l = view(keep, (l * z.end + n0) * E, K * E) if stored else x_l
             y_l = view(y, l * (z.K + 1) * E + E, K * E)
             _drive(l, K, z, net, first, y, out, x_l)
             S, A, P = _own(layers.S, l, z.L), _own(layers.A, l, z.L), _own(layers.P, l, z.L)
@@ -239,9 +256,9 @@ def forward(z, net, layers, u, output, every, wanted, keep, marks, stored, x, y,
             if direct and l == z.L - 1:
                 at = n0 * output.step + output.order[0] * output.sequence
                 to = view(output.data, at, (K - 1) * output.step + E)
-                out_of_range[l] += advance(x_l, to, S, A, P, of[0], of[1], of[2], act, E, output.step, 0, blocks)
+                out_of_range[l] += advance(x_l, t_l, to, S, A, P, of[0], of[1], of[2], act, E, output.step, 0, blocks)
             else:
-                out_of_range[l] += advance(x_l, y_l, S, A, P, of[0], of[1], of[2], act, E, E, 0, blocks)
+                out_of_range[l] += advance(x_l, t_l, y_l, S, A, P, of[0], of[1], of[2], act, E, E, 0, blocks)
             if stored:
                 _copy(S, view(marks, (n0 // z.K * z.L + l) * len(S), len(S)))
             if net.masked:
