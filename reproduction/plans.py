@@ -279,7 +279,8 @@ def _scales() -> Iterator[Planned]:
         options = ("--seed", str(seed), "--epochs", "200")
         settings = ONCE | {"clip": 0.1, "F": 0.9, "batch_size": 1, "lr": 0.003, "dt": "0.6,0.3", "alpha": 0.2}
         yield _run(f"lorenz-{seed}", "lorenz96", *options, **settings)
-    yield _run("psmnist", "psmnist", "--epochs", "24", lr=0.002, dropout=0.05, **ONCE)
+    for name, epochs in (("psmnist", "24"), ("psmnist-longer", "36")):  # the second went on where the first had ended
+        yield _run(name, "psmnist", "--epochs", epochs, lr=0.002, dropout=0.05, **ONCE)
     for name, variant in (("cifar10", ("--variant", "authors")), ("cifar10-uniform", ())):
         options = (*variant, "--epochs", "44")
         yield _run(name, "cifar10-noise", *options, short_epochs=36, alpha=7, lr=0.006, batch_size=50, **ONCE)
