@@ -42,6 +42,19 @@ def test_windows_and_targets(small_bidmc, task, column):
         assert target == pytest.approx(np.nanmean(numbers[i // 3][3 * (i % 3) :][:32, column]), rel=1e-6)
 
 
+def test_stretched_and_shifted_windows(small_bidmc):
+    source, _, _ = small_bidmc
+    plain, changed = (HR.load(source, helpers.options(HR, **own), 0) for own in ({}, {"stretch": 0.1, "shift": 500}))
+    some = torch.tensor([3, 1])
+    u, target, _ = changed.train.batch(some, 0)
+    assert u.shape == (3500, 2, 2)
+    assert not torch.equal(target, plain.train.batch(some, 0).target)
+    for before, after in zip(plain[1:3], changed[1:3], strict=True):
+        (u, target, _), (pieces, same, _) = before.batch(some, -1), after.batch(some, -1)
+        assert torch.equal(target, same)
+        assert torch.equal(pieces[:, :3], torch.stack([u[:-500, 0], u[250:-250, 0], u[500:, 0]], 1))
+
+
 def test_no_patient_in_two_parts(small_bidmc):
     source, _, _ = small_bidmc
     tests = set()

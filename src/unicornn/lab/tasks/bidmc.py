@@ -205,7 +205,8 @@ def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Sp
     found = splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
     if by:
         found = found._replace(train=Stretched(found.train, by, seed))
-    return Splits(*(Shifted(split, shift, seed) for split in found[:3])) if shift else found
+    three = found.train, found.valid, found.test
+    return Splits.of(Shifted(split, shift, seed) for split in three) if shift else found
 
 
 def _task(
