@@ -92,6 +92,9 @@ def test_what_cannot_be_exported(tmp_path):
         export.onnx(both, tmp_path / "a.onnx", kind="step")
     with pytest.raises(BadValue, match="kind: expected 'sequence' for a readout of the mean"):
         export.onnx(models.Classifier(UnICORNN(3, 5), 2, readout="mean"), tmp_path / "a.onnx", kind="step")
+    mirrored = models.Classifier(UnICORNN(3, 5), 2, readout="energy", mirrored=True)
+    with pytest.raises(BadValue, match="kind: expected 'sequence' for a readout of the mean"):
+        export.onnx(mirrored, tmp_path / "a.onnx", kind="step")
     with pytest.raises(BadType, match=r"model: expected a UnICORNN.* got LSTM"):
         export.onnx(torch.nn.LSTM(3, 5), tmp_path / "a.onnx")
     with pytest.raises(BadValue, match="kind: expected one of 'sequence', 'step'"):

@@ -58,17 +58,19 @@ def test_the_pieces_are_the_sequence(lengths, k):
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
-@pytest.mark.parametrize("pool", ["mean", "concat"])
-def test_energies_of_segments(model, pool):
-    """Each sequence by itself, in one go, looked at where it is cut."""
+@pytest.mark.parametrize("pool", ["mean", "concat", "moments"])
+@pytest.mark.parametrize("start", ["carried", "rest"])
+def test_energies_of_segments(model, pool, start):
+    """Each sequence by itself, in one go, looked at where it is cut; or each piece by itself."""
     options = {"hidden_size": 5, "num_layers": 2, "readout": "energy", "segments": 3, "segment_pool": pool}
+    options["segment_start"] = start
     net = build("classify", model, 2, 3, options).double().eval()
     u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
     got = features(net, u, lengths)
     for i, n in enumerate(lengths.tolist()):
         at = []
-        for cut in (n // 3, 2 * n // 3, n):
-            _, state = net.rnn(u[:cut, i : i + 1])
+        for begin, cut in ((0, n // 3), (n // 3, 2 * n // 3), (2 * n // 3, n)):
+            _, state = net.rnn(u[begin if start == "rest" else 0 : cut, i : i + 1])
             if model == "unicornn":
                 E = torch.stack([
                     energy(state.y[l, 0], state.z[l, 0], net.rnn.w[l], net.rnn.alpha) for l in range(2)
@@ -76,15 +78,18 @@ def test_energies_of_segments(model, pool):
             else:
                 E = sum(h[:, 0] ** 2 for h in state if h.shape[-1] == 5)
             at.append((E**2 + SMALL**2).sqrt().log().flatten())
-        expected = torch.cat(at) if pool == "concat" else torch.stack(at).mean(0)
+        every = torch.stack(at)
+        moments = torch.cat([every.mean(0), (every.var(0, correction=0) + SMALL).sqrt()])
+        expected = {"concat": every.flatten(), "mean": every.mean(0), "moments": moments}[pool]
         torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("backward", ["invert", "store"])
-def test_gradients(backward):
+@pytest.mark.parametrize("pooling", [{}, {"segment_pool": "moments", "segment_start": "rest"}])
+def test_gradients(backward, pooling):
     torch.manual_seed(0)
     rnn = UnICORNN(2, 3, 2, dt=0.7, backward=backward, dtype=torch.float64)
-    net = Network(rnn, 2, readout="last+mean+energy", segments=2).double().eval()
+    net = Network(rnn, 2, readout="last+mean+energy", segments=2, **pooling).double().eval()
     lengths = torch.tensor([6, 4])
     parameters = dict(net.named_parameters())
 
@@ -93,12 +98,20 @@ def test_gradients(backward):
         return torch.func.functional_call(net, named, (u, lengths))
 
     u = torch.randn(6, 2, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(run, (u, *(p.detach().requires_grad_() for p in parameters.values())))
+    assert torch.autograd.gradcheck(run, (u, *(p.detach().requires_grad_() for p in parameters.values())), atol=1e-4)
 
 
 def test_a_neuron_at_rest_has_a_finite_gradient():
     net = Classifier(UnICORNN(2, 4, 2), 3, readout="energy")
     net(torch.zeros(5, 3, 2)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_equal_energies_have_a_finite_gradient():
+    """Their deviation is zero, where a root's slope is infinite."""
+    u = torch.ones(8, 3, 2)
+    net = Classifier(UnICORNN(2, 4), 3, readout="energy", segments=2, segment_pool="moments", segment_start="rest")
+    net(u).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
@@ -171,7 +184,8 @@ def test_truncated_back_propagation_with_energies():
         ({"readout": 3}, "readout: expected .* got 3"),
         ({"segments": 2}, "segments: expected 1 without readout='energy', got 2"),
         ({"readout": "energy", "segments": 0}, "segments: expected a whole number >= 1, got 0"),
-        ({"readout": "energy", "segment_pool": "max"}, "segment_pool: expected one of 'mean', 'concat', got 'max'"),
+        ({"readout": "energy", "segment_pool": "max"}, "segment_pool: expected one of 'mean', .* got 'max'"),
+        ({"readout": "energy", "segment_start": "zero"}, "segment_start: expected one of 'carried', .* got 'zero'"),
     ],
 )
 def test_what_cannot_be_read(options, message):
@@ -183,6 +197,37 @@ def test_more_segments_than_steps():
     net = Classifier(UnICORNN(2, 5), 3, readout="energy", segments=4)
     with pytest.raises(ValueError, match="segments: expected at most the 3 steps of the shortest sequence, got 4"):
         net(torch.randn(9, 2, 2), torch.tensor([9, 3]))
+
+
+def test_mirrored_energies_do_not_know_the_sign():
+    rnn, u, lengths = UnICORNN(2, 5, 2, dtype=torch.float64), torch.randn(12, 3, 2).double(), torch.tensor([12, 7, 4])
+    for b in rnn.b:
+        torch.nn.init.uniform_(b, -1, 1)
+    reading = {"readout": "energy", "segments": 3, "segment_start": "rest"}
+    net = Classifier(rnn, 4, **reading, mirrored=True).double().eval()
+    assert net(u, lengths).shape == (3, 4)
+    torch.testing.assert_close(net(-u, lengths), net(u, lengths))
+    plain = Classifier(rnn, 4, **reading).double().eval()
+    mean = (features(plain, u, lengths) + features(plain, -u, lengths)) / 2
+    torch.testing.assert_close(features(net, u, lengths), mean)
+    assert "mirrored" in repr(net)
+
+
+def test_what_cannot_be_mirrored():
+    with pytest.raises(ValueError, match="mirrored: expected False but for readout='energy', got True with 'last'"):
+        Classifier(UnICORNN(2, 5), 3, mirrored=True)
+    with pytest.raises(TypeError, match="mirrored: expected"):
+        Classifier(UnICORNN(2, 5), 3, readout="energy", mirrored="yes")
+    net = Classifier(UnICORNN(2, 5), 3, readout="energy", mirrored=True)
+    with pytest.raises(ValueError, match="bptt: expected 0 with mirrored sequences, got 4"):
+        net(torch.randn(9, 2, 2), bptt=4)
+
+
+def test_a_readout_that_starts_from_zero():
+    net = Classifier(UnICORNN(2, 5), 3, readout="energy", readout_init="zero")
+    assert not net(torch.randn(9, 2, 2)).any()
+    with pytest.raises(ValueError, match="readout_init: expected one of 'kaiming', 'zero', got 'ones'"):
+        Classifier(UnICORNN(2, 5), 3, readout_init="ones")
 
 
 def test_every_step_has_no_energies():

@@ -20,7 +20,9 @@ from unicornn._layer import UnICORNN
 from unicornn.errors import BadValue
 
 READOUTS = ("last", "mean", "energy")
-POOLS = ("mean", "concat")
+POOLS = ("mean", "concat", "moments")
+STARTS = ("carried", "rest")
+MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of features, at least
 SMALL = 1e-8
 """An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
 
@@ -117,7 +119,7 @@ def pieces(u: Tensor, lengths: Tensor | None, k: int) -> Iterator[tuple[Tensor, 
 
 class Standardised(nn.BatchNorm1d):
     """Features (b, k) with mean 0 and deviation 1 over the batch, or over those seen so far: in ``eval()``, and of a
-    batch of one, which has no deviation.
+    batch of one, which has no deviation. The first batches count equally, so that these are right from the first on.
 
     Example:
         >>> import torch
@@ -132,21 +134,28 @@ class Standardised(nn.BatchNorm1d):
     def forward(self, input: Tensor) -> Tensor:
         if self.training and len(input) == 1:
             return nn.functional.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)
+        if self.training:
+            self.momentum = max(MOMENTUM, 1 / (1 + int(self.num_batches_tracked)))
         return super().forward(input)
 
 
 class Features(nn.Module):
     """What is read off recurrent layers over whole sequences, (b, ``size``).
 
-    The layers run over the segments one after another, from the state in which they were left, so that the energies at
-    the cuts come out of them: memory is that of the layers, and the gradient goes through all of it.
+    The layers run over the segments one after another, from the state in which they were left or from rest, so that
+    the energies at the cuts come out of them: memory is that of the layers, and the gradient goes through all of it.
 
     Args:
         rnn: the layers; they are not of this module.
         readout: which, see ``readouts``. "last": each sequence's last output. "mean": that of all its outputs.
             "energy": the logarithm of each neuron's energy, of all layers, see ``log_energies``, standardised.
         segments: how many equal pieces of each sequence energies are taken at the end of.
-        segment_pool: "mean" of the segments, or "concat", side by side, where their order matters.
+        segment_pool: "mean" of the segments, "moments", their mean and their standard deviation, or "concat", side by
+            side, where their order matters.
+        segment_start: "carried", or from "rest". An undamped oscillator forgets nothing: carried along, its energy at
+            a cut has everything before it in it, and the mean over many cuts knows hardly more than one. From rest,
+            each segment counts by itself.
+        mirrored: energies are the means of those for u and for -u, for signals whose sign means nothing.
 
     Example:
         >>> import torch
@@ -159,12 +168,22 @@ class Features(nn.Module):
     """
 
     def __init__(
-        self, rnn: nn.Module, readout: str | Sequence[str], segments: int = 1, segment_pool: str = "mean"
+        self,
+        rnn: nn.Module,
+        readout: str | Sequence[str],
+        segments: int = 1,
+        segment_pool: str = "mean",
+        segment_start: str = "carried",
+        mirrored: bool = False,
     ) -> None:
         super().__init__()
         self.readouts = readouts(readout)
         self.segments = checks.whole("segments", segments, 1)
         self.segment_pool = checks.choice("segment_pool", segment_pool, POOLS)
+        self.segment_start = checks.choice("segment_start", segment_start, STARTS)
+        self.mirrored = checks.flag("mirrored", mirrored)
+        if mirrored and self.readouts != ("energy",):
+            raise BadValue(f"mirrored: expected False but for readout='energy', got True with {readout!r}")
         both = bool(getattr(rnn, "bidirectional", False))
         if self.segments > 1 and ("energy" not in self.readouts or both):
             expected = "1 with both directions" if both else "1 without readout='energy'"
@@ -173,13 +192,15 @@ class Features(nn.Module):
         width = int(getattr(rnn, "output_size", 2 * m if both else m))
         self.size = sum(width for name in self.readouts if name != "energy")
         if "energy" in self.readouts:
-            energies = L * (2 if both else 1) * m * (self.segments if segment_pool == "concat" else 1)
+            energies = L * (2 if both else 1) * m * {"mean": 1, "moments": 2, "concat": self.segments}[segment_pool]
             self.standardise = Standardised(energies)
             self.size += energies
 
     def extra_repr(self) -> str:
         text = "+".join(self.readouts)
-        return text + (f", segments={self.segments}, segment_pool={self.segment_pool!r}" if self.segments > 1 else "")
+        pooled = f", segment_pool={self.segment_pool!r}, segment_start={self.segment_start!r}"
+        text += f", segments={self.segments}{pooled}" if self.segments > 1 else ""
+        return text + (", mirrored" if self.mirrored else "")
 
     def forward(
         self,
@@ -197,21 +218,43 @@ class Features(nn.Module):
             state: in which the layers start.
             before: the sum of the outputs (b, m) that led there, and of how many steps, (b, 1).
         """
+        if self.mirrored:  # side by side, as one batch of both
+            u, lengths = torch.cat([u, -u], 1), None if lengths is None else lengths.repeat(2)
         every = "mean" in self.readouts
         total, steps = before
         energies = []
-        for piece, n in pieces(u, lengths, self.segments):
+        for i, (piece, n) in enumerate(pieces(u, lengths, self.segments)):
+            if i and self.segment_start == "rest":
+                state = None
             output, state = rnn(piece, state, lengths=n, output="all" if every else "last")
             if every:
                 total = total + output.sum(0)  # zero in the padding
                 ends = None if n is None else n.to(u.device) - 1
                 output = output[-1] if ends is None else output[ends, torch.arange(len(ends), device=u.device)]
             if "energy" in self.readouts:
-                energies.append(log_energies(rnn, state))
+                E = log_energies(rnn, state)
+                energies.append(E.unflatten(0, (2, -1)).mean(0) if self.mirrored else E)
         found = {"last": output}
         if every:
             found["mean"] = total / (steps + (len(u) if lengths is None else lengths.to(u.device)[:, None]))
         if energies:
-            pooled = torch.stack(energies).mean(0) if self.segment_pool == "mean" else torch.cat(energies, 1)
-            found["energy"] = self.standardise(pooled)
+            found["energy"] = self.standardise(pooled(torch.stack(energies), self.segment_pool))
         return torch.cat([found[name] for name in self.readouts], 1)
+
+
+def pooled(energies: Tensor, pool: str) -> Tensor:
+    """Energies (k, b, m) of k segments as features of each sequence: (b, m), (b, 2m) or (b, k·m).
+
+    Example:
+        >>> import torch
+        >>> from unicornn._readouts import pooled
+        >>> pooled(torch.tensor([[[1.0]], [[3.0]]]), "moments")
+        tensor([[2., 1.]])
+    """
+    if pool == "concat":
+        return energies.transpose(0, 1).flatten(1)
+    mean = energies.mean(0)
+    if pool == "mean":
+        return mean
+    deviation = ((energies - mean) ** 2).mean(0).add(SMALL).sqrt()  # equal ones have a finite gradient
+    return torch.cat([mean, deviation], 1)

@@ -179,10 +179,11 @@ def _checked(model: Any, kind: str) -> UnICORNN:
     if kind == "step" and rnn.bidirectional:
         raise BadValue("kind: expected 'sequence' for both directions, one of which starts at the end, got 'step'")
     features = model.features if isinstance(model, Network) else None
-    if kind == "step" and features is not None and ("mean" in features.readouts or features.segments > 1):
+    whole = features is not None and ("mean" in features.readouts or features.segments > 1 or features.mirrored)
+    if kind == "step" and whole:
         raise BadValue(
-            "kind: expected 'sequence' for a readout of the mean or over segments, which no single state tells, "
-            "got 'step'"
+            "kind: expected 'sequence' for a readout of the mean, over segments or mirrored, which no single state "
+            "tells, got 'step'"
         )
     return rnn
 

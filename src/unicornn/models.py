@@ -30,7 +30,13 @@ class Network(nn.Module):
             neuron's energy, of all layers, for signals whose start means nothing; averaged or side by side over
             ``segments``.
         segments: energies are taken at the end of so many equal pieces of each sequence, of its own length.
-        segment_pool: "mean", that of the segments' energies, or "concat", all of them, where their order matters.
+        segment_pool: "mean", that of the segments' energies, "moments", their mean and their deviation, or "concat",
+            all of them, where their order matters.
+        segment_start: "carried", each segment starts where the one before it has ended, or "rest", each starts from
+            rest and is told by itself: the better choice for long recordings whose order does not matter.
+        mirrored: energies are the means of those for u and for -u, for signals whose sign means nothing.
+        readout_init: "kaiming", or "zero", from which few examples leave no chance number in the readout: with fewer
+            examples than features, training does not change what was drawn in the directions that it does not see.
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
 
@@ -55,6 +61,9 @@ class Network(nn.Module):
         readout: str | Sequence[str] = "last",
         segments: int = 1,
         segment_pool: str = "mean",
+        segment_start: str = "carried",
+        mirrored: bool = False,
+        readout_init: str = "kaiming",
     ) -> None:
         super().__init__()
         if not (isinstance(rnn, nn.Module) and hasattr(rnn, "num_layers")):
@@ -62,13 +71,16 @@ class Network(nn.Module):
         self.rnn = rnn
         self.every_step = checks.flag("every_step", every_step)
         self.patch = checks.whole("patch", patch, 1)
-        self.features = Features(rnn, readout, segments, segment_pool)
+        self.features = Features(rnn, readout, segments, segment_pool, segment_start, mirrored)
         if every_step and self.patch > 1:
             raise BadValue(f"patch: expected 1 with an output at every step, got {self.patch}")
         if every_step and self.features.readouts != ("last",):
             raise BadValue(f"readout: expected 'last' with an output at every step, got {readout!r}")
         self.readout = nn.Linear(self.features.size, checks.whole("outputs", outputs, 1))
-        nn.init.kaiming_normal_(self.readout.weight)
+        if checks.choice("readout_init", readout_init, ("kaiming", "zero")) == "kaiming":
+            nn.init.kaiming_normal_(self.readout.weight)
+        else:
+            nn.init.zeros_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
@@ -89,8 +101,9 @@ class Network(nn.Module):
     def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Any, tuple[Tensor, Tensor]]:
         """The last steps of each sequence, (bptt, b, d); and without a gradient the state before them, and of the steps
         that led there, the sum of the outputs and the number."""
-        if self.features.segments > 1:
-            raise BadValue(f"bptt: expected 0 with {self.features.segments} segments, got {bptt}")
+        if self.features.segments > 1 or self.features.mirrored:
+            why = "mirrored sequences" if self.features.mirrored else f"{self.features.segments} segments"
+            raise BadValue(f"bptt: expected 0 with {why}, got {bptt}")
         if lengths is not None and int(lengths.min()) <= bptt:
             raise BadValue(f"bptt: expected fewer steps than the shortest sequence's {int(lengths.min())}, got {bptt}")
         ends = torch.full((u.shape[1],), len(u)) if lengths is None else lengths.cpu()
@@ -196,7 +209,7 @@ class TextClassifier(Classifier):
     Args:
         vectors: (words, d), the words' initial vectors; word 0 is the padding, whose vector stays.
         embedding_dropout: the share of the words, drawn anew for every batch, that are left out wherever they occur.
-        reading: ``patch``, ``readout``, ``segments`` and ``segment_pool``, as for any Network.
+        reading: what else any Network takes: ``patch``, ``readout``, ``segments``, ...
 
     Example:
         >>> import torch
@@ -223,7 +236,8 @@ class TextClassifier(Classifier):
 
 
 READING: dict[str, Any] = {  # of any network, whatever its layers
-    "patch": 1, "readout": "last", "segments": 1, "segment_pool": "mean",
+    "patch": 1, "readout": "last", "segments": 1, "segment_pool": "mean", "segment_start": "carried",
+    "mirrored": False, "readout_init": "kaiming",
 }  # fmt: skip
 START: dict[str, Any] = {"b_init": 0.0}  # of UnICORNN
 
@@ -261,9 +275,9 @@ def build(
 ) -> Network:
     """The network of a task: its kind, the recurrent model by name, its sizes and the layer's options.
 
-    Beyond those, ``patch``, ``readout``, ``segments`` and ``segment_pool`` as for a Network, and ``b_init``: UnICORNN's
-    biases b start from U(-b_init, b_init), by default from 0. There the layers are an odd function of their input (-u
-    gives -y), and what does not depend on its sign, such as how much it moves, can be learned only as b grows.
+    Beyond those, what any Network takes (``patch``, ``readout``, ``segments``, ...), and ``b_init``: UnICORNN's biases
+    b start from U(-b_init, b_init), by default from 0. There the layers are an odd function of their input (-u gives
+    -y), and what does not depend on its sign, such as how much it moves, can be learned only as b grows.
 
     Example:
         >>> from unicornn.models import build, count

@@ -76,6 +76,7 @@ def test_bad_calls(layer):
         (Classifier(LSTM(2, 8), 2), {}, BadType),
         (UnICORNN(2, 8, bidirectional=True), {}, BadValue),
         (Classifier(UnICORNN(2, 8), 2, readout="energy", segments=2), {}, BadValue),
+        (Classifier(UnICORNN(2, 8), 2, readout="energy", mirrored=True), {}, BadValue),
         (Classifier(UnICORNN(2, 8), 2), {"readout": "energy"}, BadValue),
         (UnICORNN(2, 8), {"readout": "nothing"}, BadValue),
         (UnICORNN(2, 8), {"every": 3}, BadValue),

@@ -29,6 +29,11 @@ PLOTS = ("curve", "recipe", "scale", "ablation", "imdb", "subsampling", "weight-
 def blocks() -> dict[str, list[str]]:
     drawn = drawing.plots()
     found = {"summary": summary(), "rates": rates(), "time-steps": tables.time_steps()}
+    found |= {
+        "seeds": tables.seeds(),
+        "worms-alone": tables.worms_alone(),
+        "worms-alone-commands": tables.commands("worms-alone"),
+    }
     found |= {name: getattr(tables, name)() for name in TABLES}
     found |= {
         f"{name}-commands": tables.commands(name) for name in TABLES if name not in ("trials", "equal", "retraining")

@@ -82,7 +82,7 @@ def _ablations() -> Iterator[tuple[str, Figure]]:
 
 def _subsampling() -> Iterator[tuple[str, Figure]]:
     runs = together(group("subsampling"), lambda run: settings(run)["subsample"])
-    whole = [run for run in group("worms") if run["name"].startswith("unicornn-whole")]
+    whole = [run for run in group("worms-alone") if run["model"] == "unicornn"]
     if runs:
         lines = {
             f"{how} entries": _points([*each, *whole], lambda run: settings(run)["entries"])

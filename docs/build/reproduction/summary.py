@@ -77,7 +77,7 @@ ROWS = (
     ),
     Row(
         "noise-padded CIFAR-10, uniform noise, as the paper describes it", "cifar10-noise", 128, None,
-        (Source("scales", "cifar10-uniform", f"{SPREAD}; {SHORT}"),), note="not run",
+        (Source("recipes", "cifar10-uniform", SHORT),), note="not run",
     ),
     Row(
         "EigenWorms", "eigenworms", 32, None, (),
@@ -91,7 +91,10 @@ ROWS = (
     ),
     Row(
         "Lorenz 96, F = 0.9", "lorenz96", 90, None,
-        (Source("scales", r"lorenz-\d", f"{NOTHING}; {SPREAD}"), Source("lorenz", r"F0.9-unicornn-\d", NOTHING)),
+        (
+            Source("scales", r"lorenz(-longer)?-\d", f"{NOTHING}; {SPREAD}"),
+            Source("lorenz", r"F0.9-unicornn-\d", NOTHING),
+        ),
         F=0.9,
     ),
     Row("Lorenz 96, F = 8", "lorenz96", 90, None, (Source("lorenz", r"F8-unicornn-\d", NOTHING),), F=8.0),

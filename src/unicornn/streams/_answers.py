@@ -84,6 +84,8 @@ def _of_network(model: Network) -> Answers:
     features = model.features
     if features.segments > 1:
         raise BadValue(f"model: expected segments=1, for a stream has no end to cut it by, got {features.segments}")
+    if features.mirrored:
+        raise BadValue("model: expected mirrored=False, for a stream is read once, not twice, got True")
     number = np.float64 if rnn.w[0].dtype == torch.float64 else np.float32
     W, b = (t.detach().cpu().numpy().astype(number) for t in (model.readout.weight, model.readout.bias))
     centre, scale = _standardisation(model, number)

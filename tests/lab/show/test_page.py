@@ -67,7 +67,8 @@ def samples(n=2, N=101):
 @pytest.mark.parametrize(
     "reading",
     [{}, {"readout": "mean"}, {"readout": "last+energy", "patch": 3}, {"readout": "energy", "segments": 4},
-     {"readout": "energy", "segments": 4, "segment_pool": "concat"}],
+     {"readout": "energy", "segments": 4, "segment_pool": "concat"},
+     {"readout": "mean+energy", "segments": 4, "segment_pool": "moments", "segment_start": "rest"}],
     ids=str,
 )  # fmt: skip
 def test_in_a_browser(tmp_path, reading):
@@ -107,6 +108,8 @@ def test_what_cannot_be_shown(tmp_path):
         show(models.Classifier(LSTM(2, 5), 3), samples(), path)
     with pytest.raises(BadValue, match="one direction and a readout at the end"):
         show(models.SequenceToSequence(UnICORNN(2, 5), 3), samples(), path)
+    with pytest.raises(BadValue, match="network: expected mirrored=False"):
+        show(models.Classifier(UnICORNN(2, 5), 3, readout="energy", mirrored=True), samples(), path)
     with pytest.raises(BadValue, match="samples: expected at least one"):
         show(network(), [], path)
     with pytest.raises(BadValue, match=r"samples\[0\].u: expected shape \(N, 2\), got \(5, 3\)"):

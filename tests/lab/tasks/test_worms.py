@@ -130,6 +130,16 @@ def test_a_constant_channel():
     assert float(deviation) == 1
 
 
+def test_worms44_without_a_fold_for_validation(worms):
+    source, _, labels = worms
+    train, valid, test = worms44.TASK.load(source, helpers.options(worms44.TASK, validation="training"), 0)[:3]
+    assert torch.equal(helpers.everything(train).u, helpers.everything(valid).u)
+    assert len(train) + len(test) == len(labels)
+    apart = worms44.TASK.load(source, helpers.options(worms44.TASK), 0)
+    assert len(apart.train) + len(apart.valid) == len(train)
+    assert torch.equal(helpers.everything(apart.test).target, helpers.everything(test).target)
+
+
 @pytest.mark.parametrize("crops", ["several", "quarters"])
 def test_worms44_in_crops(worms, crops):
     """Training sees pieces of the same recordings, and every target has as many pieces as the crops say."""

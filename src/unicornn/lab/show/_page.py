@@ -82,6 +82,8 @@ def show(
         raise BadType(f"network: expected a network of signals with a UnICORNN, got {type(network).__name__}")
     if rnn.bidirectional or network.every_step:
         raise BadValue("network: expected one direction and a readout at the end of a sequence, got another")
+    if network.features.mirrored:
+        raise BadValue("network: expected mirrored=False, for the page shows a sequence once, got True")
     if not samples:
         raise BadValue("samples: expected at least one, got none")
     outputs = network.readout.out_features
@@ -145,6 +147,7 @@ def _network(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
         "readouts": list(features.readouts),
         "segments": features.segments,
         "segment_pool": features.segment_pool,
+        "segment_start": features.segment_start,
         "standardise": None if norm is None else {
             "mean": norm.running_mean.tolist(), "variance": norm.running_var.tolist(), "eps": norm.eps,
         },

@@ -23,10 +23,14 @@ class Network {
 
   rest() {
     this.n = 0;
-    this.y = this.layers.map(() => new Float64Array(this.m));
-    this.z = this.layers.map(() => new Float64Array(this.m));
+    this.stop();
     this.sum = new Float64Array(this.m);
     this.cuts = [];
+  }
+
+  stop() {  // all oscillators at rest
+    this.y = this.layers.map(() => new Float64Array(this.m));
+    this.z = this.layers.map(() => new Float64Array(this.m));
   }
 
   input(n) {  // of step n, counted from 0: a patch of samples, zero beyond the end
@@ -65,11 +69,14 @@ class Network {
     this.n++;
     const top = this.y[this.layers.length - 1];
     this.sum.forEach((_, j) => this.sum[j] += top[j]);
-    if (this.atCut()) this.cuts.push(this.energies());
+    if (this.atCut()) {
+      this.cuts.push({energies: this.energies(), y: this.y, z: this.z});
+      if (this.segment_start === "rest") this.stop();
+    }
   }
 
   undo() {
-    if (this.atCut()) this.cuts.pop();
+    if (this.atCut()) ({y: this.y, z: this.z} = this.cuts.pop());
     const top = this.y[this.layers.length - 1];
     this.sum.forEach((_, j) => this.sum[j] -= top[j]);
     this.n--;
@@ -104,15 +111,23 @@ class Network {
     return all;
   }
 
+  pooled(pieces) {
+    if (this.segment_pool === "concat") return pieces.flat();
+    const over = f => pieces[0].map((_, k) => pieces.reduce((s, piece) => s + f(piece[k], k), 0) / pieces.length);
+    const mean = over(E => E);
+    if (this.segment_pool === "mean") return mean;
+    return [...mean, ...over((E, k) => (E - mean[k]) ** 2).map(v => Math.sqrt(v + this.small))];
+  }
+
   features() {
     const top = this.y[this.layers.length - 1], found = [];
     for (const name of this.readouts) {
       if (name === "last") found.push(...top);
       if (name === "mean") found.push(...this.sum.map(v => v / Math.max(this.n, 1)));
       if (name === "energy") {
-        const pieces = [...this.cuts, this.energies()].slice(0, this.segments);
-        const joined = this.segment_pool === "concat"
-          ? pieces.flat() : pieces[0].map((_, k) => pieces.reduce((s, piece) => s + piece[k], 0) / pieces.length);
+        const pieces = this.cuts.map(cut => cut.energies);
+        if (!this.atCut()) pieces.push(this.energies());
+        const joined = this.pooled(pieces);
         const {mean, variance, eps} = this.standardise;
         mean.forEach((centre, k) =>  // a segment that has not come yet counts as the mean
           found.push(k < joined.length ? (joined[k] - centre) / Math.sqrt(variance[k] + eps) : 0));

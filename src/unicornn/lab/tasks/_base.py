@@ -148,6 +148,7 @@ class Training:
         optimizer: "adam" or "adamw".
         weight_decay: of the optimiser.
         clip: largest norm of the gradient; 0 for no clipping.
+        layers_rate: the share of the learning rate at which the recurrent layers learn; the readout learns at all.
         bptt: steps at a sequence's end through which the gradient goes back (truncated back-propagation through time);
             0 for all.
         standardise: a regression's readout starts from the mean and the deviation of the training targets.
@@ -167,6 +168,7 @@ class Training:
     optimizer: str = "adam"
     weight_decay: float = 0.0
     clip: float = 0.0
+    layers_rate: float = 1.0
     bptt: int = 0
     standardise: bool = False
     eval_batch_size: int = 256

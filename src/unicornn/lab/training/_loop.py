@@ -29,7 +29,7 @@ KEPT = "The best weights so far and the last complete epoch are kept."
 
 
 def optimizer_of(network: Network, config: Config) -> torch.optim.Optimizer:
-    """Some baselines have parameters that learn at a share of the rate."""
+    """The layers, and some parameters of baselines, learn at a share of the rate."""
     training = config.training
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[training.optimizer]
     slow: dict[str, float] = getattr(network.rnn, "learning_rates", dict)()
@@ -37,6 +37,7 @@ def optimizer_of(network: Network, config: Config) -> torch.optim.Optimizer:
     for name, p in network.named_parameters():
         if p.requires_grad:
             share = next((rate for end, rate in slow.items() if name.endswith(end)), 1.0)
+            share *= training.layers_rate if name.startswith("rnn.") else 1.0
             groups.setdefault(share, []).append(p)
     named = [{"params": parameters, "share": share} for share, parameters in groups.items()]
     return kind(named, lr=training.lr, weight_decay=training.weight_decay, fused=True)
@@ -160,16 +161,18 @@ class Loop:
         rnn = self.network.rnn
         if isinstance(rnn, UnICORNN):  # fig:weights
             row |= {f"w_norm_{l}": w.detach().abs().max().item() for l, w in enumerate(rnn.w, 1)}
-        if self.task.metric.better(valid, self.top["valid"] if self.top else None):
-            self.best = {name: t.detach().cpu().clone() for name, t in self.network.state_dict().items()}
         self.history.append(row)
+        if self.top is row:
+            self.best = {name: t.detach().cpu().clone() for name, t in self.network.state_dict().items()}
         self.tally = Tally(self.task.kind)
         return row
 
     @property
     def top(self) -> Row | None:
-        """The first of the epochs with the best validation metric."""
-        return self.task.metric.best(self.history, value=lambda row: row["valid"])
+        """The epoch with the best validation metric; of several, which few sequences are apt to have, the one with the
+        least loss."""
+        by_loss = sorted(self.history, key=lambda row: row["valid_loss"])
+        return self.task.metric.best(by_loss, value=lambda row: row["valid"])
 
     def checkpoint(self) -> Checkpoint:
         """To be called by all processes."""
