@@ -134,7 +134,7 @@ class Standardised(nn.BatchNorm1d):
     def forward(self, input: Tensor) -> Tensor:
         if self.training and len(input) == 1:
             return nn.functional.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)
-        if self.training:
+        if self.training and self.num_batches_tracked is not None:
             self.momentum = max(MOMENTUM, 1 / (1 + int(self.num_batches_tracked)))
         return super().forward(input)
 

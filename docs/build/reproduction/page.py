@@ -31,6 +31,7 @@ def blocks() -> dict[str, list[str]]:
     found = {"summary": summary(), "rates": rates(), "time-steps": tables.time_steps()}
     found |= {
         "seeds": tables.seeds(),
+        "imdb-trials": tables.imdb_trials(),
         "worms-alone": tables.worms_alone(),
         "worms-alone-commands": tables.commands("worms-alone"),
     }

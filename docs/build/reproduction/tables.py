@@ -7,7 +7,7 @@ import re
 from statistics import fmean, stdev
 from typing import Any
 
-from docs.build.pages import table
+from docs.build.pages import measured, table
 from docs.build.reproduction import results
 from docs.build.reproduction.plots import DEPTHS
 from docs.build.reproduction.results import (
@@ -121,6 +121,17 @@ def imdb() -> list[str]:
     return table(["recipe", "test accuracy", "best", "seeds", "epochs", "time of a run"], rows)
 
 
+def imdb_trials() -> list[str]:
+    """With other readouts, the best in validation first."""
+    rows = []
+    for run in metric(group("imdb-trials")[0]).ranked(group("imdb-trials"), lambda run: run["result"]["valid"]):
+        own, text = settings(run), metric(run).text
+        scales = own.get("init", "paper")
+        rows.append([own["readout"], own["dropout"], scales, run["result"]["epochs"], text(run["result"]["valid"]),
+                     text(run["result"]["test"]), time_taken([run])])  # fmt: skip
+    return table(["readout", "dropout", "time scales", "epochs", "validation", "test", "time"], rows)
+
+
 def right_of(runs: list[Record]) -> tuple[int, int]:
     """Test recordings that were classified rightly, and all of them, over the folds."""
     numbers = [run["test_sequences"] for run in runs]
@@ -153,6 +164,9 @@ def worms_alone() -> list[str]:
         seconds = f"{fmean(run['result']['seconds'] / run['result']['epochs'] for run in runs):.1f} s"
         number = f"{fmean(right):.1f}{deviation} of {of}" if deviation else f"{right[0]:.0f} of {of}"
         rows.append([model, runs[0]["parameters"], number, share, len(every), epochs(runs), seconds])
+    rocket = measured("estimators")["sets"]["worms44"]["minirocket"]["scores"]
+    share = f"{100 * fmean(rocket):.0f} %"
+    rows.append(["MiniRocket and ridge, on the 43 that are whole", NONE, NONE, share, len(rocket), NONE, NONE])
     head = ["model", "parameters", "right", "accuracy", "seeds", "epochs", "time of an epoch"]
     return table(head, sorted(rows, key=lambda row: -int(row[3].removesuffix(" %"))))
 
