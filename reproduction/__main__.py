@@ -22,6 +22,7 @@ import numpy as np
 
 from reproduction.plans import GROUPS, Planned, planned
 from reproduction.record import recorded
+from unicornn import UnICORNN
 from unicornn.lab._run_folder import Run
 from unicornn.lab._whole_files import write_json
 from unicornn.lab.report import find_runs
@@ -80,7 +81,9 @@ def measured(run: Run) -> dict[str, Any]:
     if not run.path.name.startswith("psmnist") or not (run.path / "best.safetensors").exists():
         return tested
     rnn = load_network(run).rnn
-    return tested | {"time_steps": [[float(f"{a:.3g}") for a in layer] for layer in rnn.time_steps().tolist()]}  # type: ignore[operator]
+    if not isinstance(rnn, UnICORNN):
+        return tested
+    return tested | {"time_steps": [[float(f"{a:.3g}") for a in layer] for layer in rnn.time_steps().tolist()]}
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def test_steps_of_a_classifier(tmp_path):
     y = z = np.zeros((2, 12, 6))
     for n in range(40):
         output, y, z = run.run(None, {"u": X[:, n], "y": y, "z": z})
-    np.testing.assert_allclose(output, model.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(output, model.predict_proba(X), atol=3e-5)  # float32, through logarithms of energies
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The comparison of the estimators runs on a toy set; what it measures is not looked at."""
 
 import json
+import math
 import os
 import types
 from pathlib import Path
@@ -27,7 +28,10 @@ def toy(monkeypatch):
 def test_toy(name, method, toy, tmp_path):
     found = estimators.measure(name, method, 0, tmp_path)
     assert set(found) == ({"both", "network"} if method == "both" else {method})
-    assert all(0 <= one["score"] <= 2 and one["seconds"] >= 0 and one["megabytes"] > 0 for one in found.values())
+    for one in found.values():
+        assert 0 <= one["score"] < math.inf
+        assert one["seconds"] >= 0
+        assert one["megabytes"] > 0
     assert estimators.sizes(name, tmp_path) == {"n": 12, "N": 30, "d": 1}
 
 

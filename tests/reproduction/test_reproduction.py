@@ -82,7 +82,7 @@ def test_every_group_has_a_table_and_every_figure_a_place(tmp_path, monkeypatch)
             config = resolve(task, model=given.get("--model", "unicornn"), settings=dict(changes)).as_dict()
             runs.append(config | {
                 "name": plan.name, "metric": task.metric.name, "more_is_better": task.metric.more_is_better,
-                "parameters": 10,
+                "parameters": 10, "budget": 60.0,
                 "command": "unicornn train " + " ".join(values), "environment": {"threads": 1}, "test_sequences": 9,
                 "time_steps": [[0.1, 0.2]], "curve": curve | norms,
                 "result": {"test": 5 / 9, "valid": 0.6, "seconds": 90.0, "epochs": 2},

@@ -24,7 +24,7 @@ from docs.build.reproduction.results import (
     together,
 )
 from unicornn.lab import tasks
-from unicornn.lab._text import NONE
+from unicornn.lab._text import NONE, duration
 from unicornn.lab.report._groups import spread
 
 SHOWN = {
@@ -200,7 +200,7 @@ def seeds() -> list[str]:
     if len(runs) < 2 or theirs is None:
         return ["Not run yet: `python -m reproduction protocol`."]
     rows = []
-    for epoch in (1, 2, 3):
+    for epoch in range(1, 1 + min(3, *(len(run["curve"]["valid"]) for run in runs))):
         valid = [run["curve"]["valid"][epoch - 1] for run in runs]
         mean, deviation, _ = spread(valid, metric(runs[0]))
         there = float(theirs.loc[theirs["epoch"] == epoch, "valid"].iloc[0])
@@ -261,8 +261,10 @@ def equal() -> list[str]:
         for run in ranked:
             name = run["name"].removeprefix(f"{task}-")
             published = paper(task, PUBLISHED.get(run["model"], run["model"]))
-            rows.append([task, name, run["parameters"], test_words([run]), published, run["result"]["epochs"]])
-    return table(["task", "model", "parameters", "test, after equal time", "paper", "epochs"], rows)
+            rows.append([task, name, run["parameters"], test_words([run]), published])
+    time = duration(group("equal")[0]["budget"])
+    head = ["task", "model", "parameters", "test, after equal time", "paper"]
+    return [f"Each model was trained for {time}, less than an epoch:", "", *table(head, rows)]
 
 
 def ablations() -> list[str]:
