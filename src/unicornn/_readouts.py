@@ -198,8 +198,9 @@ class Features(nn.Module):
 
     def extra_repr(self) -> str:
         text = "+".join(self.readouts)
-        pooled = f", segment_pool={self.segment_pool!r}, segment_start={self.segment_start!r}"
-        text += f", segments={self.segments}{pooled}" if self.segments > 1 else ""
+        if self.segments > 1:
+            text += f", segments={self.segments}, segment_pool={self.segment_pool!r}"
+            text += f", segment_start={self.segment_start!r}"
         return text + (", mirrored" if self.mirrored else "")
 
     def forward(

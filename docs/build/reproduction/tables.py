@@ -124,7 +124,7 @@ def imdb() -> list[str]:
 def imdb_trials() -> list[str]:
     """With other readouts, the best in validation first."""
     rows = []
-    for run in metric(group("imdb-trials")[0]).ranked(group("imdb-trials"), lambda run: run["result"]["valid"]):
+    for run in tasks.find("imdb").metric.ranked(group("imdb-trials"), lambda run: run["result"]["valid"]):
         own, text = settings(run), metric(run).text
         scales = own.get("init", "paper")
         rows.append([own["readout"], own["dropout"], scales, run["result"]["epochs"], text(run["result"]["valid"]),
@@ -138,13 +138,17 @@ def right_of(runs: list[Record]) -> tuple[int, int]:
     return sum(round(run["result"]["test"] * n) for run, n in zip(runs, numbers, strict=True)), sum(numbers)
 
 
+def epoch_time(runs: list[Record]) -> str:
+    """The mean over the runs."""
+    return f"{fmean(run['result']['seconds'] / run['result']['epochs'] for run in runs):.1f} s"
+
+
 def worms() -> list[str]:
     rows = []
     for name, runs in together(group("worms"), kind).items():
         right, of = right_of(runs)
-        seconds = f"{fmean(run['result']['seconds'] / run['result']['epochs'] for run in runs):.1f} s"
         share = f"{100 * right / of:.0f} %"
-        rows.append([name, runs[0]["parameters"], f"{right} of {of}", share, len(runs), epochs(runs), seconds])
+        rows.append([name, runs[0]["parameters"], f"{right} of {of}", share, len(runs), epochs(runs), epoch_time(runs)])
     if (path := results.RUNS / "by_hand.json").exists():
         hand = json.loads(path.read_text(encoding="utf-8"))
         right, of = sum(hand["right"]), sum(hand["of"])
@@ -161,9 +165,8 @@ def worms_alone() -> list[str]:
         right, of = [float(found) for found, _ in every], every[0][1]
         deviation = f" ± {stdev(right):.1f}" if len(right) > 1 else ""
         share = f"{100 * fmean(right) / of:.0f} %"
-        seconds = f"{fmean(run['result']['seconds'] / run['result']['epochs'] for run in runs):.1f} s"
         number = f"{fmean(right):.1f}{deviation} of {of}" if deviation else f"{right[0]:.0f} of {of}"
-        rows.append([model, runs[0]["parameters"], number, share, len(every), epochs(runs), seconds])
+        rows.append([model, runs[0]["parameters"], number, share, len(every), epochs(runs), epoch_time(runs)])
     rocket = measured("estimators")["sets"]["worms44"]["minirocket"]["scores"]
     share = f"{100 * fmean(rocket):.0f} %"
     rows.append(["MiniRocket and ridge, on the 43 that are whole", NONE, NONE, share, len(rocket), NONE, NONE])
