@@ -77,6 +77,19 @@ def test_networks(tmp_path, kind, reading):
     assert run.get_outputs()[0].name == "output"
 
 
+@pytest.mark.parametrize(
+    "reading", [{"segment_start": "carried"}, {"segment_start": "rest", "segment_pool": "moments"}], ids=str
+)
+def test_energies_next_to_nothing(tmp_path, reading):
+    """Of short pieces, and of silence: log(E² + ε²) needs its ε, which an optimiser of graphs may take for zero."""
+    torch.manual_seed(0)
+    network = models.Network(UnICORNN(2, 6, 2, dt=0.5), 3, readout="energy", segments=3, **reading).eval()
+    run = session(export.onnx(network, tmp_path / "network.onnx"))
+    for u in (torch.randn(20, 4, 2), torch.zeros(20, 4, 2)):
+        lengths = np.array([20, 19, 7, 3])
+        close(run.run(None, {"u": u.numpy(), "lengths": lengths})[0], network(u, torch.from_numpy(lengths)))
+
+
 @pytest.mark.slow
 def test_text_and_float64(tmp_path):
     text = models.TextClassifier(UnICORNN(5, 8), 2, vectors=torch.randn(30, 5))

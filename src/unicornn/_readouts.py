@@ -9,6 +9,7 @@ Letters: N length, b batch, m hidden, L layers; k segments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ STARTS = ("carried", "rest")
 MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of features, at least
 SMALL = 1e-8
 """An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
+UP = 2.0**20
+"""Sums with a small number are done so much larger, which changes no bit: onnxscript takes 1e-8 and less for zero."""
 
 
 def readouts(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def log_energies(rnn: nn.Module, state: Sequence[Tensor]) -> Tensor:
         E = energy(state[0], state[1], torch.stack(list(rnn.w))[:, None], rnn.alpha)
     else:
         E = torch.stack([h**2 for h in state if h.shape[-1] == rnn.hidden_size]).sum(0)
-    return torch.log(E**2 + SMALL**2).div(2).transpose(0, 1).flatten(1)
+    return torch.log((UP * E) ** 2 + (UP * SMALL) ** 2).div(2).sub(math.log(UP)).transpose(0, 1).flatten(1)
 
 
 def pieces(u: Tensor, lengths: Tensor | None, k: int) -> Iterator[tuple[Tensor, Tensor | None]]:
@@ -257,5 +260,6 @@ def pooled(energies: Tensor, pool: str) -> Tensor:
     mean = energies.mean(0)
     if pool == "mean":
         return mean
-    deviation = ((energies - mean) ** 2).mean(0).add(SMALL).sqrt()  # equal ones have a finite gradient
+    variance = ((UP * (energies - mean)) ** 2).mean(0).add(UP**2 * SMALL)  # of equal ones, the root has a gradient
+    deviation = variance.sqrt().div(UP)
     return torch.cat([mean, deviation], 1)

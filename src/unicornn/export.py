@@ -64,8 +64,8 @@ class _Traced(UnICORNN):
                 x = _drive(self, i, below)
                 x = x if i == D * l else x.gather(0, back.expand(-1, -1, x.shape[2]))
                 y, z = (u.new_zeros(batch, self.hidden_size, dtype=torch.float64) for _ in range(2))
-                if state is not None:
-                    y, z = state[0][i], state[1][i]
+                if state is not None:  # the one in which these layers were left, before it was rounded
+                    y, z = self.held.after.y[i], self.held.after.z[i]
                 y, z, out = self._scan(i, x, running[:, :, None], y, z)
                 out = out if i == D * l else out.gather(0, back.expand(-1, -1, out.shape[2]))
                 outputs.append(torch.where(running[:, :, None], out, 0.0))

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
-from unicornn.errors import BadValue
+from unicornn.errors import BadValue, Diverged
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
 from unicornn.estimators import _network as networks
 from unicornn.estimators._arguments import inner_split
@@ -346,3 +346,37 @@ def test_progress_is_shown(capsys):
     shown = capsys.readouterr().out
     assert "2/2" in shown
     assert "valid_loss" in shown or "train_loss" in shown
+
+
+def test_a_time_step_that_diverges_is_halved(monkeypatch):
+    X, y, _ = tones(12)
+    train, tried = networks.train, []
+
+    def diverges(network, examples, *rest):
+        tried.append(network.rnn.dt[0])
+        if len(tried) < 3:
+            raise Diverged("fit: as if")
+        return train(network, examples, *rest)
+
+    monkeypatch.setattr(networks, "choose_time_step", lambda *_: 0.8)
+    monkeypatch.setattr(networks, "train", diverges)
+    estimator = UnICORNNClassifier("network", max_epochs=1, **SMALL).fit(X, y)
+    assert tried == [0.8, 0.4, 0.2]
+    assert estimator.dt_ == 0.2
+    tried.clear()
+    with pytest.raises(Diverged):
+        UnICORNNClassifier("network", dt=0.8, max_epochs=1, **SMALL).fit(X, y)
+    assert tried == [0.8]
+
+
+def test_pieces():
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((n, 2)) for n in (50, 70, 90, 64) * 3]
+    X = [x * (1 + i % 2) for i, x in enumerate(X)]
+    y = np.arange(12) % 2
+    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=3, **SMALL).fit(X, y)
+    assert estimator._network.features.segments == 3  # of 16 steps at least
+    assert np.isfinite(estimator.predict_proba([x[:2] for x in X])).all()  # shorter than the pieces are many
+    whole = UnICORNNClassifier("network", dt=0.5, max_epochs=1, readout="last+energy", **SMALL).fit(X, y)
+    assert whole._network.features.segments == 1
+    assert estimator.transform(X).shape == (12, 2 * whole._network.rnn.hidden_size * whole._network.rnn.num_layers)

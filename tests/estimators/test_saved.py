@@ -13,7 +13,7 @@ from unicornn.errors import BadCheckpoint, MissingData
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, load
 
 VERSIONS = Path(__file__).parent / "frozen"  # as each version of the format wrote it: python -m tests.estimators.freeze
-FROZEN = VERSIONS / "3"
+FROZEN = VERSIONS / "4"
 
 
 @pytest.mark.parametrize("model", ["bank", "network", "both"])
@@ -62,7 +62,7 @@ def test_the_card_says_what_and_how_well(tmp_path):
         assert part in text
 
 
-@pytest.mark.parametrize("version", ["1", "2", "3"])
+@pytest.mark.parametrize("version", ["1", "2", "3", "4"])
 def test_a_frozen_model_loads(version, tmp_path):
     wanted = json.loads((VERSIONS / version / "expected.json").read_text())
     model = load(VERSIONS / version)
@@ -104,7 +104,7 @@ def test_other_models_are_refused(tmp_path):
     shutil.copytree(FROZEN, tmp_path / "later")
     config = json.loads((tmp_path / "later/config.json").read_text()) | {"format_version": 99}
     (tmp_path / "later/config.json").write_text(json.dumps(config))
-    with pytest.raises(BadCheckpoint, match="format_version up to 3, got 99"):
+    with pytest.raises(BadCheckpoint, match="format_version up to 4, got 99"):
         load(tmp_path / "later")
 
 

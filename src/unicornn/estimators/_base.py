@@ -33,6 +33,7 @@ from unicornn.estimators._series import (
 )
 
 MODELS = ("bank", "network", "both")
+HALVINGS = 3  # of a time step that was chosen from the data, and with which training diverged
 WORTHS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # of the bank's KINDS of features
 
 
@@ -47,7 +48,8 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         num_layers: int = 2,
         dt: float | str = "auto",
         alpha: float = 1.0,
-        readout: str = "last+energy",
+        readout: str = "energy",
+        segments: int = 8,
         horizon: float | None = None,
         max_epochs: int = 100,
         batch_size: int = 32,
@@ -68,6 +70,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.dt = dt
         self.alpha = alpha
         self.readout = readout
+        self.segments = segments
         self.horizon = horizon
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -179,6 +182,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             auto = isinstance(self.dt, str)
             self.dt_ = networks.time_step_candidates(prepared, self.alpha)[0] if auto else float(self.dt)
             settings = self._settings(self._seed)
+            settings.segments = networks.segments(settings.segments, self.readout, series)
             self._network = networks.network(self.n_channels_, self._outputs(), self.dt_, settings)
             self.models_, self.n_iter_ = ("network",), 0
             self.history_: list[dict[str, float]] = []
@@ -217,6 +221,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         if not again:
             self._scaling = Scaling.of(series)
+            settings.segments = networks.segments(settings.segments, self.readout, series)
         prepared = [self._scaling(x) for x in series]
         examples = self._examples(prepared, target, weights)
         held: networks.Examples | None
@@ -239,8 +244,16 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 self.dt_ = networks.choose_time_step(make, examples, held, settings)
             self._network = make(self.dt_)
-        with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as tell:
-            done = networks.train(self._network, examples, held, settings, tell)
+        for left in reversed(range(HALVINGS + 1) if isinstance(self.dt, str) and not again else range(1)):
+            try:
+                with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as tell:
+                    done = networks.train(self._network, examples, held, settings, tell)
+                break
+            except Diverged:  # a short run may go well, and a longer one not
+                if not left:
+                    raise
+                self.dt_ /= 2
+                self._network = make(self.dt_)
         self.history_, self.n_iter_, self.best_epoch_ = done.history, len(done.history), done.best_epoch
         self.stopped_by_ = done.stopped
         best = self.history_[max(done.best_epoch, 1) - 1]
@@ -330,7 +343,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _check_settings(self) -> None:
         given = plain(self.get_params(deep=False))
         checks.choice("model", self.model, MODELS)
-        for name in ("hidden_size", "num_layers", "max_epochs", "batch_size", "patience"):
+        for name in ("hidden_size", "num_layers", "segments", "max_epochs", "batch_size", "patience"):
             checks.whole(name, given[name], 1)
         checks.positive("lr", given["lr"])
         checks.not_negative("alpha", given["alpha"])
@@ -361,6 +374,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "num_layers",
             "alpha",
             "readout",
+            "segments",
             "horizon",
             "max_epochs",
             "batch_size",

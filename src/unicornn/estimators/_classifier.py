@@ -28,6 +28,9 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             out (whole groups, where given); quick, and good for some thousands of series. "network": a trained
             UnICORNN. "both": the mean of their probabilities.
         hidden_size, num_layers, alpha, readout, horizon: of the network, see ``UnICORNN`` and ``models.Network``.
+        segments: with readout="energy" the network measures energies in so many equal pieces of each series, from rest
+            in each, and reads their mean and deviation; in fewer pieces, if the shortest series of ``fit`` has less
+            than 16 steps for each. 1 for the whole, as ``Stream`` without a window and ONNX step by step need it.
         dt: the network's time step. "auto" tries some values from the data in short runs on the validation split, with
             at most a fifth of ``max_epochs`` and, with a ``budget``, of the time left; see ``dt_``.
         max_epochs, batch_size, lr: of the network's training, with Adam.
@@ -73,7 +76,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         num_layers: int = 2,
         dt: float | str = "auto",
         alpha: float = 1.0,
-        readout: str = "last+energy",
+        readout: str = "energy",
+        segments: int = 8,
         horizon: float | None = None,
         max_epochs: int = 100,
         batch_size: int = 32,
@@ -90,10 +94,10 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         missing: str = "refuse",
     ) -> None:
         super().__init__(
-            model, hidden_size=hidden_size, num_layers=num_layers, dt=dt, alpha=alpha, readout=readout, horizon=horizon,
-            max_epochs=max_epochs, batch_size=batch_size, lr=lr, validation_fraction=validation_fraction,
-            patience=patience, random_state=random_state, device=device, budget=budget, verbose=verbose,
-            warm_start=warm_start, layout=layout, missing=missing,
+            model, hidden_size=hidden_size, num_layers=num_layers, dt=dt, alpha=alpha, readout=readout,
+            segments=segments, horizon=horizon, max_epochs=max_epochs, batch_size=batch_size, lr=lr,
+            validation_fraction=validation_fraction, patience=patience, random_state=random_state, device=device,
+            budget=budget, verbose=verbose, warm_start=warm_start, layout=layout, missing=missing,
         )  # fmt: skip
         self.class_weight = class_weight
 

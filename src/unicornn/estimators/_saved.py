@@ -31,7 +31,7 @@ from unicornn.estimators._oscillators import QUANTITIES, Oscillators, Part
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._series import Scaling, plain
 
-FORMAT, VERSION = "unicornn.estimators", 3
+FORMAT, VERSION = "unicornn.estimators", 4
 CONFIG, TENSORS, PREPROCESSING, CARD = "config.json", "model.safetensors", "preprocessing.json", "README.md"
 MISFITS = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
 BANK = ("n_oscillators", "smallest_window", "overlap", "quantiles")
@@ -221,7 +221,11 @@ def _config(estimator: Any) -> dict[str, Any]:
         config["bank"]["layers"] = [layer.part._asdict() for layer in bank._layers]
         config["bank"]["summaries"] = bank._summaries
     if "network" in estimator.models_:
-        config["network"] = {"dt": estimator.dt_, "outputs": estimator._outputs()}
+        config["network"] = {
+            "dt": estimator.dt_,
+            "outputs": estimator._outputs(),
+            "segments": estimator._network.features.segments,
+        }
     return config
 
 
@@ -290,6 +294,7 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
         estimator._scaling = _scaled(**about["network"], d=about["channels"])
         estimator.dt_ = config["network"]["dt"]
         settings = estimator._settings(seed=0)
+        settings.segments = checks.whole("segments", config["network"].get("segments", 1), 1)  # not up to version 3
         sizes = (settings.hidden_size, about["channels"]), (config["network"]["outputs"], settings.num_layers)
         there = tensors["network.readout.weight"].shape[0], sum(name.startswith("network.rnn.w.") for name in tensors)
         if (tuple(tensors["network.rnn.V.0"].shape), there) != sizes:  # before memory is taken for what they say
