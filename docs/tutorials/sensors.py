@@ -156,9 +156,10 @@ plt.show()
 # ----------------------
 # Where readings arrive all day long, a trained network follows them with a few numbers of state per person and never
 # needs the past again. ``Stream`` takes whatever has arrived, from any number of people, and answers for each of them.
-# Here four recordings come in half a second at a time.
+# Here four recordings come in half a second at a time. With ``segments=1`` the network reads its energies at the end of
+# all that has come; a network that cuts series into pieces has to know where they end.
 
-network = UnICORNNClassifier(model="network", readout="energy", dt=0.4, hidden_size=32, max_epochs=60, random_state=0)
+network = UnICORNNClassifier("network", segments=1, dt=0.4, hidden_size=32, max_epochs=60, random_state=0)
 network.fit(X_train, activity.iloc[train], groups=person.iloc[train])
 print(f"the network by itself: {network.score(X_test, activity.iloc[test]):.2f}")
 

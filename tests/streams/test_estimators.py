@@ -94,3 +94,14 @@ def test_an_estimator_without_an_answer_changes_nothing(bank):
     stream._engine.answer = answer
     assert list(stream) == ["a"]
     np.testing.assert_array_equal(stream.push({"a": X[0, 2]})["a"], bank.predict_proba([X[0, :3].T])[0])
+
+
+def test_pieces_need_a_window():
+    rng = np.random.default_rng(0)
+    u, kind = rng.standard_normal((8, 64, 2)), [0, 1] * 4
+    model = UnICORNNClassifier("network", dt=0.3, max_epochs=1, hidden_size=4, random_state=0).fit(u, kind)
+    with pytest.raises(BadValue, match="window: expected a number of samples"):
+        Stream(model)
+    told = Stream(model, window=64).push({"a": u[3]})["a"]
+    np.testing.assert_array_equal(told, model.predict_proba(u[3:4])[0])
+    Stream(UnICORNNClassifier("network", segments=1, dt=0.3, max_epochs=1, random_state=0).fit(u, kind))

@@ -61,8 +61,8 @@ def answers_of(model: Any, readout: Any) -> Answers:
         return _of_network(model)
     if is_estimator(model):
         if hasattr(model, "models_"):
-            state = tuple(model.models_) == ("network",) and model.missing == "refuse"
-            return _of_estimator(model) if state else _of_windows(model)
+            alone = tuple(model.models_) == ("network",) and model.missing == "refuse"
+            return _of_estimator(model) if alone and model._network.features.segments == 1 else _of_windows(model)
         raise BadValue(f"model: expected {_KINDS}, got a {type(model).__name__} that is not fitted")
     raise BadType(f"model: expected {_KINDS}, got {type(model).__name__}")
 
@@ -151,7 +151,8 @@ def _of_estimator(model: Any) -> Answers:
 
 
 def _of_windows(model: Any) -> Answers:
-    """A bank hears windows of all octaves, and gaps are filled with values seen later: both need the samples."""
+    """A bank hears windows of all octaves, pieces are cut by the end, and gaps are filled with values seen later: all
+    need the samples."""
     gaps, classes, fingerprint = model.missing != "refuse", getattr(model, "classes_", None), model._fingerprint()
     d = model.n_channels_ // 3 if gaps else model.n_channels_  # two more for each channel with gaps
     own = {"bank": getattr(model, "_bank", model), "network": model}

@@ -33,8 +33,8 @@ class Stream:
 
     Args:
         model: a ``UnICORNN``, a network of ``unicornn.models`` with one, or a fitted estimator; in one direction, and
-            without segments. An estimator with a bank, or with missing="mask", looks at its series as a whole, and so
-            needs a ``window``: its samples are kept, and each answer is one prediction of the estimator.
+            without segments. An estimator with a bank, with segments, or with missing="mask", looks at its series as a
+            whole, and so needs a ``window``: its samples are kept, and each answer is a prediction of the estimator.
         readout: for a layer, what is answered: "last", the output; "mean", that of all outputs; "energy", the logarithm
             of every neuron's energy, of all layers; or several, as "last+energy".
         window: None, or a number of samples: the answer is then over the last so many only, as if nothing had come
@@ -76,8 +76,8 @@ class Stream:
         if self._model.whole is not None:
             if window is None:
                 raise BadValue(
-                    "window: expected a number of samples, for an estimator with a bank or with missing='mask' looks "
-                    "at its series as a whole, got None"
+                    "window: expected a number of samples, for an estimator with a bank, with segments or with "
+                    "missing='mask' looks at its series as a whole, got None"
                 )
             self._engine = Kept(checks.whole("window", window, 1), self._model.d, *self._model.whole)
             self._windows = KeptWindows(window, checks.whole("every", window if every is None else every, 1))
