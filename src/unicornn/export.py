@@ -205,6 +205,7 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
         of an estimator: u is a series as it was given to ``fit``, in float32, for its standardisation is part of the
             file; output are the probabilities of the classes, or the predicted numbers. The file's metadata have the
             names, in JSON: "unicornn.classes", "unicornn.channels".
+        of a network with segments: sequences of fewer steps than these get no error, but an answer without meaning.
 
     Returns: the path.
 

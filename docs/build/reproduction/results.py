@@ -32,9 +32,13 @@ def unfinished(name: str) -> list[Record]:
 def psmnist() -> tuple[Record, bool] | None:
     """The run whose time steps are shown, and whether it read pixel by pixel: such a run if there is one, also an
     unfinished one, or else one that read several pixels per step."""
-    for name, single in (("scales", True), ("recipes", False)):
-        for run in _all(name):
-            if run["name"] == "psmnist" and "time_steps" in run:
+    for group, name, single in (
+        ("scales", "psmnist-energy", True),
+        ("scales", "psmnist", True),
+        ("recipes", "psmnist", False),
+    ):
+        for run in _all(group):
+            if run["name"] == name and "time_steps" in run:
                 return run, single
     return None
 

@@ -69,6 +69,10 @@ ROWS = (
             Source("recipes", "psmnist", f"eight pixels per step, an easier task; {CYCLE}"),
         ),
     ),
+    Row(
+        "psMNIST, 128 units, whose energies are read too", "psmnist", 128, None,
+        (Source("scales", "psmnist-energy", f"the readout; {SPREAD}; {CYCLE}"),),
+    ),
     Row("psMNIST, 256 units", "psmnist", 256, Source("curves", "psmnist"), (), "psmnist"),
     Row(
         "noise-padded CIFAR-10, one normal tail for all images, as in the authors' code", "cifar10-noise", 128,
@@ -92,7 +96,7 @@ ROWS = (
     Row(
         "Lorenz 96, F = 0.9", "lorenz96", 90, None,
         (
-            Source("scales", r"lorenz(-longer)?-\d", f"{NOTHING}; {SPREAD}"),
+            Source("scales", r"lorenz(-longer|-longest)?-\d", f"{NOTHING}; {SPREAD}"),
             Source("lorenz", r"F0.9-unicornn-\d", NOTHING),
         ),
         F=0.9,

@@ -36,7 +36,7 @@ PUBLISHED = {  # where the paper's tables call a model otherwise, and how that b
     "gated-antisymmetric": "gated anti.sym. rnn", "sign-ncde": "sign.-ncde",
 }  # fmt: skip
 AIMS = {"psmnist": "≥ 97 %", "cifar10": "≥ 55 %", "cifar10-uniform": "≥ 60 %", "rr": "≤ 1.2", "hr": "≤ 1.6"}
-SPREAD_AIMS = {"psmnist": "≥ 97 %", "cifar10": "≥ 60 %", "rr": "≤ 1.06", "hr": "≤ 1.39"}
+SPREAD_AIMS = {"psmnist": "≥ 97 %", "psmnist-energy": "≥ 97 %", "cifar10": "≥ 60 %", "rr": "≤ 1.06", "hr": "≤ 1.39"}
 
 
 def kind(run: Record) -> str:
