@@ -244,7 +244,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 self.dt_ = networks.choose_time_step(make, examples, held, settings)
             self._network = make(self.dt_)
-        for left in reversed(range(HALVINGS + 1) if isinstance(self.dt, str) and not again else range(1)):
+        for left in range(HALVINGS if isinstance(self.dt, str) and not again else 0, -1, -1):
             try:
                 with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as tell:
                     done = networks.train(self._network, examples, held, settings, tell)

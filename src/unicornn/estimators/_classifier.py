@@ -32,7 +32,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             in each, and reads their mean and deviation; in fewer pieces, if the shortest series of ``fit`` has less
             than 16 steps for each. 1 for the whole, as ``Stream`` without a window and ONNX step by step need it.
         dt: the network's time step. "auto" tries some values from the data in short runs on the validation split, with
-            at most a fifth of ``max_epochs`` and, with a ``budget``, of the time left; see ``dt_``.
+            at most a fifth of ``max_epochs`` and, with a ``budget``, of the time left; see ``dt_``. The one chosen is
+            halved, three times at most, if training diverges with it.
         max_epochs, batch_size, lr: of the network's training, with Adam.
         validation_fraction: the share of the series by which training is stopped early and dt is chosen.
         patience: stop after so many epochs without a better validation loss; the best weights are restored.
