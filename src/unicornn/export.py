@@ -183,7 +183,7 @@ def _checked(model: Any, kind: str) -> UnICORNN:
     if kind == "step" and whole:
         raise BadValue(
             "kind: expected 'sequence' for a readout of the mean, over segments or mirrored, which no single state "
-            "tells, got 'step'"
+            "tells, got 'step'; an estimator fitted with segments=1 has steps"
         )
     return rnn
 
@@ -199,13 +199,13 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
 
     Inputs and outputs of the file, by name:
         sequence: u (N, b, d) and lengths (b,), int64, to output: (N, b, m) and the last y and z (L, b, m), float64, of
-            a layer; what the network returns otherwise. u is (N, b), int64, for text.
+            a layer; what the network returns otherwise. u is (N, b), int64, for text. Sequences of fewer steps than
+            a network has segments get no error, but an answer without meaning.
         step: u (b, d), y and z (L, b, m), float64, zero at first, to output, y_next and z_next. For a network with
             ``patch`` = k, u is (b, k·d).
         of an estimator: u is a series as it was given to ``fit``, in float32, for its standardisation is part of the
             file; output are the probabilities of the classes, or the predicted numbers. The file's metadata have the
             names, in JSON: "unicornn.classes", "unicornn.channels".
-        of a network with segments: sequences of fewer steps than these get no error, but an answer without meaning.
 
     Returns: the path.
 

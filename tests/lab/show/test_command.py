@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
     gaps[0, 5:9, 1] = np.nan
     UnICORNNClassifier("network", **small).fit(SIGNALS, KIND).save_pretrained(folder / "classes")
     UnICORNNClassifier("network", missing="mask", **small).fit(gaps, KIND).save_pretrained(folder / "gaps")
-    UnICORNNRegressor("network", **small).fit(SIGNALS, SIZE).save_pretrained(folder / "numbers")
+    UnICORNNRegressor("network", segments=1, **small).fit(SIGNALS, SIZE).save_pretrained(folder / "numbers")
     UnICORNNClassifier(random_state=0).fit(SIGNALS, KIND).save_pretrained(folder / "bank")
     for name, X in {"whole": SIGNALS, "narrow": SIGNALS[:, :, :1], "gaps": gaps}.items():
         np.savez(folder / f"{name}.npz", X=X, kind=KIND, size=SIZE, wrong=np.array(["z"] * 9))
@@ -106,6 +106,8 @@ def test_what_cannot_be_shown_or_exported(folder, tmp_path):
         invoke("show", folder / "classes", "--out", out)
     with pytest.raises(NotARun, match="made by `unicornn train` or `unicornn fit`"):
         invoke("export", folder, "--to", out)
+    with pytest.raises(BadValue, match=r"got 'step'; an estimator fitted with segments=1 has steps"):
+        invoke("export", folder / "classes", "--kind", "step", "--to", out)
     with pytest.raises(BadValue, match="an ONNX file needs a single network"):
         invoke("export", folder / "bank", "--to", out)
     assert not list(tmp_path.iterdir())

@@ -38,6 +38,9 @@ def fit_series(
     model: Annotated[str, typer.Option(help="bank, network or both.")] = "bank",
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     budget: Annotated[float | None, typer.Option(help="Seconds at most, for a network.")] = None,
+    segments: Annotated[
+        int | None, typer.Option(help="Pieces in which a network measures energies; 1 for live use and ONNX steps.")
+    ] = None,
     missing: Annotated[
         str | None, typer.Option(help="refuse or mask, of missing values; by default mask if FILE has some.")
     ] = None,
@@ -57,7 +60,8 @@ def fit_series(
         return
     data = read(file, target, id_, time)
     _show(file, [data])
-    options: dict[str, Any] = {} if missing is None else {"missing": missing}
+    given = {"missing": missing, "segments": segments}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with locked(out):
         estimator = fit_file(
             data, out, target, model=model, random_state=seed, budget=budget, verbose=console.is_terminal, **options
