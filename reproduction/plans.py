@@ -315,12 +315,14 @@ RATES = ONCE | {"patch": 16, "dt": 0.5, "alpha": 10, "standardise": "true", "lr"
 def _scales() -> Iterator[Planned]:
     """Time scales spread from the start, one cycle of the learning rate; psMNIST pixel by pixel, CIFAR-10 with the
     noise of the authors' code."""
-    for name, seed, epochs in (
-        ("lorenz", 0, "200"), ("lorenz", 1, "200"), ("lorenz-longer", 0, "400"), ("lorenz-longest", 0, "800"),
+    lorenz = ONCE | {"clip": 0.1, "F": 0.9, "batch_size": 1, "lr": 0.003, "dt": "0.6,0.3", "alpha": 0.2}
+    decay = {"optimizer": "adamw", "weight_decay": 0.01}
+    for name, seed, epochs, more in (
+        ("lorenz", 0, "200", {}), ("lorenz", 1, "200", {}), ("lorenz-longer", 0, "400", {}),
+        ("lorenz-longest", 0, "800", {}), ("lorenz-slower", 0, "600", {"lr": 0.002}), ("lorenz-decay", 0, "500", decay),
+        ("lorenz-both", 0, "900", decay | {"lr": 0.002}),
     ):  # fmt: skip
-        options = ("--seed", str(seed), "--epochs", epochs)
-        settings = ONCE | {"clip": 0.1, "F": 0.9, "batch_size": 1, "lr": 0.003, "dt": "0.6,0.3", "alpha": 0.2}
-        yield _run(f"{name}-{seed}", "lorenz96", *options, **settings)
+        yield _run(f"{name}-{seed}", "lorenz96", "--seed", str(seed), "--epochs", epochs, **lorenz | more)
     for name, epochs in (("psmnist", "24"), ("psmnist-longer", "36")):  # the second went on where the first had ended
         yield _run(name, "psmnist", "--epochs", epochs, lr=0.002, dropout=0.05, **ONCE)
     with_energies = ONCE | {"readout": "last+energy"}  # which wants a lower learning rate

@@ -96,7 +96,7 @@ ROWS = (
     Row(
         "Lorenz 96, F = 0.9", "lorenz96", 90, None,
         (
-            Source("scales", r"lorenz(-longer|-longest)?-\d", f"{NOTHING}; {SPREAD}"),
+            Source("scales", r"lorenz(-\w+)?-\d", f"{NOTHING}; {SPREAD}"),
             Source("lorenz", r"F0.9-unicornn-\d", NOTHING),
         ),
         F=0.9,
