@@ -27,7 +27,7 @@ def _plain_memory():
 
 
 def test_steps_of_a_classifier(tmp_path):
-    model = UnICORNNClassifier("network", **SMALL).fit(X, ["<b>", "ä\n"] * 6)
+    model = UnICORNNClassifier("network", segments=1, **SMALL).fit(X, ["<b>", "ä\n"] * 6)
     run = onnxruntime.InferenceSession(export.onnx(model, tmp_path / "a.onnx", kind="step"))
     assert json.loads(run.get_modelmeta().custom_metadata_map["unicornn.classes"]) == ["<b>", "ä\n"]
     y = z = np.zeros((2, 12, 6))
