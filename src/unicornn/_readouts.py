@@ -27,7 +27,7 @@ MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of fea
 SMALL = 1e-8
 """An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
 UP = 2.0**20
-"""Sums with a small number are done so much larger, which changes no bit: onnxscript takes 1e-8 and less for zero."""
+"""Sums with a small number are done so much larger, and then made small again: onnxscript takes 1e-8 for zero."""
 
 
 def readouts(value: str | Sequence[str]) -> tuple[str, ...]:

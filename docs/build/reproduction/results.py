@@ -32,12 +32,12 @@ def unfinished(name: str) -> list[Record]:
 def psmnist() -> tuple[Record, bool] | None:
     """The run whose time steps are shown, and whether it read pixel by pixel: such a run if there is one, also an
     unfinished one, or else one that read several pixels per step."""
-    for group, name, single in (
+    for where, name, single in (
         ("scales", "psmnist-energy", True),
         ("scales", "psmnist", True),
         ("recipes", "psmnist", False),
     ):
-        for run in _all(group):
+        for run in _all(where):
             if run["name"] == name and "time_steps" in run:
                 return run, single
     return None
