@@ -18,9 +18,10 @@ def test_the_last_output_is_each_sequences_own():
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "mingru"])
 @pytest.mark.parametrize("lengths", [None, (20, 11, 17)])
-def test_truncated_back_propagation(model, lengths):
+@pytest.mark.parametrize("readout", ["last", "state"])
+def test_truncated_back_propagation(model, lengths, readout):
     """The output is that of the whole sequence; the gradient stops where it is cut."""
-    net = build("classify", model, 2, 3, {"hidden_size": 5})
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "readout": readout}).eval()
     u = torch.randn(20, 3, 2, requires_grad=True)
     ends = None if lengths is None else torch.tensor(lengths)
     whole, cut = net(u, ends), net(u, ends, bptt=4)

@@ -1,4 +1,4 @@
-"""Energies as features: their values, lengths, segments, gradients, normalisation."""
+"""Energies and states as features: their values, lengths, segments, gradients, normalisation."""
 
 import math
 
@@ -21,7 +21,7 @@ def plain(y, z, w, alpha):
 
 def features(network, u, lengths=None):
     """Before they are standardised."""
-    network.features.standardise = torch.nn.Identity()
+    network.features.standardise = network.features.standardise_state = torch.nn.Identity()
     return network.features(network.rnn, u, lengths)
 
 
@@ -89,7 +89,7 @@ def test_energies_of_segments(model, pool, start):
 def test_gradients(backward, pooling):
     torch.manual_seed(0)
     rnn = UnICORNN(2, 3, 2, dt=0.7, backward=backward, dtype=torch.float64)
-    net = Network(rnn, 2, readout="last+mean+energy", segments=2, **pooling).double().eval()
+    net = Network(rnn, 2, readout="last+mean+energy+state", segments=2, **pooling).double().eval()
     lengths = torch.tensor([6, 4])
     parameters = dict(net.named_parameters())
 
@@ -117,21 +117,27 @@ def test_equal_energies_have_a_finite_gradient():
 
 def test_readouts_side_by_side():
     u, lengths = torch.randn(20, 3, 2), torch.tensor([20, 9, 5])
-    net = Classifier(UnICORNN(2, 5, 2), 4, readout=("energy", "mean", "last")).eval()
-    assert net.features.readouts == ("last", "mean", "energy")
-    assert net.readout.in_features == 5 + 5 + 10
+    net = Classifier(UnICORNN(2, 5, 2), 4, readout=("state", "energy", "mean", "last")).eval()
+    assert net.features.readouts == ("last", "mean", "energy", "state")
+    assert net.readout.in_features == 5 + 5 + 10 + 20
     found = net.features(net.rnn, u, lengths)
     output, state = net.rnn(u, lengths=lengths)
     torch.testing.assert_close(found[:, :5], output[lengths - 1, torch.arange(3)])
     torch.testing.assert_close(found[:, 5:10], output.sum(0) / lengths[:, None])
-    torch.testing.assert_close(found[:, 10:], net.features.standardise(log_energies(net.rnn, state)))
-    assert "last+mean+energy" in repr(net)
+    torch.testing.assert_close(found[:, 10:20], net.features.standardise(log_energies(net.rnn, state)))
+    of_layers = torch.cat([state.y[0], state.y[1], state.z[0], state.z[1]], 1)
+    torch.testing.assert_close(found[:, 20:], net.features.standardise_state(of_layers))
+    assert "last+mean+energy+state" in repr(net)
 
 
 def test_both_directions():
-    net = Classifier(UnICORNN(2, 5, 2, bidirectional=True), 4, readout="last+energy")
-    assert net.readout.in_features == 10 + 20
-    assert net(torch.randn(20, 3, 2)).shape == (3, 4)
+    net = Classifier(UnICORNN(2, 5, 2, bidirectional=True), 4, readout="last+energy+state")
+    assert net.readout.in_features == 10 + 20 + 40
+    u = torch.randn(20, 3, 2)
+    assert net(u).shape == (3, 4)
+    state = net.rnn(u)[1]
+    both = torch.cat([*state.y, *state.z], 1)  # forwards and backwards, layer by layer
+    torch.testing.assert_close(features(net, u)[:, 30:], both)
     with pytest.raises(ValueError, match="segments: expected 1 with both directions, got 2"):
         Classifier(UnICORNN(2, 5, bidirectional=True), 4, readout="energy", segments=2)
 
@@ -145,8 +151,9 @@ def test_one_dropout_mask_for_all_segments():
     torch.testing.assert_close(at_cuts[:, -100:], features(whole, u))
 
 
-def test_one_step_and_a_batch_of_one():
-    net = Classifier(UnICORNN(2, 5), 4, readout="energy")
+@pytest.mark.parametrize("readout", ["energy", "state"])
+def test_one_step_and_a_batch_of_one(readout):
+    net = Classifier(UnICORNN(2, 5), 4, readout=readout)
     for mode in (net.train, net.eval):
         mode()
         assert net(torch.randn(1, 1, 2)).isfinite().all()
@@ -165,8 +172,50 @@ def test_standardised_features():
     torch.testing.assert_close(norm.eval()(x), seen, atol=1e-2, rtol=0)
 
 
+@pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
+def test_the_state_at_each_sequences_end(model):
+    """Each sequence by itself; standardised by hand."""
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": "state"}).double().eval()
+    norm = net.features.standardise_state
+    norm.running_mean.uniform_(-1, 1)
+    norm.running_var.uniform_(0.1, 2)
+    u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
+    got = net.features(net.rnn, u, lengths)
+    for i, n in enumerate(lengths.tolist()):
+        _, state = net.rnn(u[:n, i : i + 1])
+        own = torch.cat([t[l, 0] for t in state for l in range(2)])
+        expected = (own - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
+        torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("start", ["carried", "rest"])
+def test_the_state_after_segments_is_the_last_ones(start):
+    reading = {"readout": "energy+state", "segments": 3, "segment_start": start}
+    net = Classifier(UnICORNN(2, 5, 2), 4, **reading).double().eval()
+    u, lengths = torch.randn(12, 2, 2, dtype=torch.float64), torch.tensor([12, 6])
+    got = features(net, u, lengths)
+    assert got.shape == (2, 10 + 20)
+    for i, n in enumerate(lengths.tolist()):
+        _, state = net.rnn(u[2 * n // 3 if start == "rest" else 0 : n, i : i + 1])
+        torch.testing.assert_close(got[i, 10:], torch.cat([*state.y[:, 0], *state.z[:, 0]]))
+
+
+@pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn"])
+def test_the_state_moves_every_layer(model):
+    """In training, by its own gradient: the lower layer's part of the state alone reaches the lower layer."""
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": "state"})
+    net(torch.randn(9, 4, 2)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in net.parameters())
+    net.zero_grad()
+    lower = net.features.size // 2 // len(net.rnn.state_widths)
+    net.features(net.rnn, torch.randn(9, 4, 2))[:, :lower].pow(3).sum().backward()
+    reached = [name for name, p in net.rnn.named_parameters() if p.grad is not None and p.grad.any()]
+    assert reached
+    assert not [name for name in reached if ".1" in name]
+
+
 def test_truncated_back_propagation_with_energies():
-    net = Classifier(UnICORNN(2, 5, 2), 3, readout="mean+energy").eval()
+    net = Classifier(UnICORNN(2, 5, 2), 3, readout="mean+energy+state").eval()
     u = torch.randn(20, 3, 2, requires_grad=True)
     torch.testing.assert_close(net(u, bptt=4), net(u))
     (g,) = torch.autograd.grad(net(u, bptt=4).sum(), u)
@@ -179,7 +228,7 @@ def test_truncated_back_propagation_with_energies():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"readout": "energies"}, r"readout: expected one of 'last', 'mean', 'energy', or several, .* got 'energies'"),
+        ({"readout": "energies"}, r"readout: expected one of 'last', 'mean', 'energy', 'state', or .* got 'energies'"),
         ({"readout": ()}, r"readout: expected .* got \(\)"),
         ({"readout": 3}, "readout: expected .* got 3"),
         ({"segments": 2}, "segments: expected 1 without readout='energy', got 2"),
@@ -230,9 +279,10 @@ def test_a_readout_that_starts_from_zero():
         Classifier(UnICORNN(2, 5), 3, readout_init="ones")
 
 
-def test_every_step_has_no_energies():
-    with pytest.raises(ValueError, match="readout: expected 'last' with an output at every step, got 'energy'"):
-        SequenceToSequence(UnICORNN(2, 5), 3, readout="energy")
+@pytest.mark.parametrize("readout", ["energy", "state"])
+def test_every_step_has_its_output_alone(readout):
+    with pytest.raises(ValueError, match=f"readout: expected 'last' with an output at every step, got '{readout}'"):
+        SequenceToSequence(UnICORNN(2, 5), 3, readout=readout)
 
 
 def test_names():
@@ -241,7 +291,7 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_every_baseline_has_something_to_square(name):
+def test_every_baseline_has_something_to_square_and_a_state(name):
     rnn = MODELS[name](2, 4, 2)
-    net = Features(rnn, "energy")
+    net = Features(rnn, "energy+state")
     assert net(rnn, torch.randn(6, 3, 2), None).shape == (3, net.size)

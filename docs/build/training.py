@@ -13,7 +13,10 @@ PAGE = "docs/training.md"
 
 
 def _text(value: Any) -> str:
-    return "none" if value == () else str(value)
+    """As it would be written on the command line."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def task_table() -> list[str]:

@@ -1,4 +1,5 @@
-"""What a network reads off its recurrent layers: the last output, the mean of all, the energies of the oscillators.
+"""What a network reads off its recurrent layers: the last output, the mean of all, the energies of the oscillators, the
+state in which the layers are left.
 
 An undamped oscillator's output at the last step is a phase: where the start of a sequence means nothing, as in a
 recording of a worm or a heart, it is as good as random. Its energy is not: it says how strongly the input drove this
@@ -20,12 +21,14 @@ from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
 from unicornn.errors import BadValue
 
-READOUTS = ("last", "mean", "energy")
+READOUTS = ("last", "mean", "energy", "state")
 POOLS = ("mean", "concat", "moments")
 STARTS = ("carried", "rest")
 MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of features, at least
 SMALL = 1e-8
 """An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
+STILL = 1e-7
+"""Added to the variances of states, which are small where the time steps are."""
 UP = 2.0**20
 """Sums with a small number are done so much larger, and then made small again: onnxscript takes 1e-8 for zero."""
 
@@ -131,8 +134,8 @@ class Standardised(nn.BatchNorm1d):
         torch.Size([1, 3])
     """
 
-    def __init__(self, features: int) -> None:
-        super().__init__(features, affine=False)
+    def __init__(self, features: int, eps: float = 1e-5) -> None:
+        super().__init__(features, eps, affine=False)
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training and len(input) == 1:
@@ -151,7 +154,8 @@ class Features(nn.Module):
     Args:
         rnn: the layers; they are not of this module.
         readout: which, see ``readouts``. "last": each sequence's last output. "mean": that of all its outputs.
-            "energy": the logarithm of each neuron's energy, of all layers, see ``log_energies``, standardised.
+            "energy": the logarithm of each neuron's energy, of all layers, see ``log_energies``, standardised. "state":
+            all numbers of the state at its end, y and z of every layer, standardised.
         segments: how many equal pieces of each sequence energies are taken at the end of.
         segment_pool: "mean" of the segments, "moments", their mean and their standard deviation, or "concat", side by
             side, where their order matters.
@@ -193,11 +197,15 @@ class Features(nn.Module):
             raise BadValue(f"segments: expected {expected}, got {segments}")
         m, L = int(rnn.hidden_size), int(rnn.num_layers)  # type: ignore[arg-type]
         width = int(getattr(rnn, "output_size", 2 * m if both else m))
-        self.size = sum(width for name in self.readouts if name != "energy")
+        self.size = sum(width for name in self.readouts if name in ("last", "mean"))
         if "energy" in self.readouts:
             energies = L * (2 if both else 1) * m * {"mean": 1, "moments": 2, "concat": self.segments}[segment_pool]
             self.standardise = Standardised(energies)
             self.size += energies
+        if "state" in self.readouts:
+            numbers = int(rnn.state_rows) * sum(rnn.state_widths)  # type: ignore[arg-type]
+            self.standardise_state = Standardised(numbers, STILL)
+            self.size += numbers
 
     def extra_repr(self) -> str:
         text = "+".join(self.readouts)
@@ -243,6 +251,8 @@ class Features(nn.Module):
             found["mean"] = total / (steps + (len(u) if lengths is None else lengths.to(u.device)[:, None]))
         if energies:
             found["energy"] = self.standardise(pooled(torch.stack(energies), self.segment_pool))
+        if "state" in self.readouts:
+            found["state"] = self.standardise_state(torch.cat([t.transpose(0, 1).flatten(1) for t in state], 1))
         return torch.cat([found[name] for name in self.readouts], 1)
 
 

@@ -107,11 +107,10 @@ class _OneStep(UnICORNN):
         return (below[-1][None] if output == "all" else below[-1]), exact.map(lambda t: t.to(input.dtype))
 
 
-def _one(layer: UnICORNN, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+def _one(layer: Any, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """eq:ucrn for layer and direction i, on the layer's grid: x_n (b, m) without the bias, y and z (b, m) float64."""
     dtype = x_n.dtype
-    dt = layer.dt[i // (2 if layer.bidirectional else 1)]
-    a = dt * torch.sigmoid(layer.c[i].double())
+    a = layer.exact_dt[i] * torch.sigmoid(layer.c[i].double())
 
     def rounded(increment: Tensor) -> Tensor:
         if dtype == torch.float64:  # whose grid is finer than float64 itself
@@ -119,7 +118,7 @@ def _one(layer: UnICORNN, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Te
         return torch.round(increment / UNIT[dtype]) * UNIT[dtype]
 
     t = torch.tanh(layer.w[i] * y.to(dtype) + (x_n + layer.b[i])).double()
-    z = z - rounded(a * (t + layer.alpha * y))
+    z = z - rounded(a * (t + layer.exact_alpha * y))
     return y + rounded(a * z), z
 
 
@@ -165,6 +164,9 @@ def _with(model: nn.Module, kind: type[UnICORNN]) -> tuple[Any, Any]:
     rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
     rnn.__class__ = kind
     rnn.batch_first, rnn.held = False, SimpleNamespace()  # tensors kept in the module itself would disturb the exporter
+    # As tensors, for the exporter rounds plain numbers to float32.
+    rnn.register_buffer("exact_dt", torch.tensor(rnn._dt, dtype=torch.float64))
+    rnn.register_buffer("exact_alpha", torch.tensor(rnn.alpha, dtype=torch.float64))
     return model, rnn
 
 

@@ -24,11 +24,14 @@ class Network(nn.Module):
         every_step: read them off at every step instead of each sequence's last.
         patch: so many inputs make one step of the layers, which then have input_size = patch·d: nothing of the input is
             lost, and the sequence is shorter.
-        readout: what the readout sees, of "last", "mean" and "energy"; several as a tuple or as "last+energy". "last":
-            each sequence's last output, the paper's way. "mean": the mean of all its outputs, for what is told by the
-            whole of a sequence, rather than to be remembered from a part of it. "energy": the logarithm of every
+        readout: what the readout sees, of "last", "mean", "energy" and "state"; several as a tuple or as "last+energy".
+            "last": each sequence's last output, the paper's way. "mean": the mean of all its outputs, for what is told
+            by the whole of a sequence, rather than to be remembered from a part of it. "energy": the logarithm of every
             neuron's energy, of all layers, for signals whose start means nothing; averaged or side by side over
-            ``segments``.
+            ``segments``. "state": y and z of every neuron, of all layers, as they are left at the end of each sequence,
+            standardised (of a baseline, all tensors of its state). It is the better choice where what is to be
+            remembered may be in any layer, and in the velocities as well as the positions: the phase at which the last
+            output happens to be does not matter then, since a linear map of y and z can undo any rotation.
         segments: energies are taken at the end of so many equal pieces of each sequence, of its own length.
         segment_pool: "mean", that of the segments' energies, "moments", their mean and their deviation, or "concat",
             all of them, where their order matters.

@@ -16,12 +16,15 @@ VERSIONS = Path(__file__).parent / "frozen"  # as each version of the format wro
 FROZEN = VERSIONS / "4"
 
 
-@pytest.mark.parametrize("model", ["bank", "network", "both"])
-def test_predictions_survive(model, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "readout"), [("bank", "energy"), ("network", "energy"), ("network", "energy+state"), ("both", "state")]
+)
+def test_predictions_survive(model, readout, tmp_path):
     X, y, f = tones(12, d=2)
+    settings = {"dt": 0.5, "max_epochs": 2, "readout": readout, **SMALL}
     for estimator in (
-        UnICORNNClassifier(model, dt=0.5, max_epochs=2, **SMALL).fit(X, y),
-        UnICORNNRegressor(model, dt=0.5, max_epochs=2, **SMALL).fit(X, np.stack([f, -f], 1)),
+        UnICORNNClassifier(model, **settings).fit(X, y),
+        UnICORNNRegressor(model, **settings).fit(X, np.stack([f, -f], 1)),
     ):
         estimator.save_pretrained(tmp_path)
         again = type(estimator).from_pretrained(tmp_path)

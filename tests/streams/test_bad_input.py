@@ -165,7 +165,7 @@ def test_idle(layer, caplog, monkeypatch):
 @given(data=st.data())
 @settings(max_examples=15)
 def test_a_saved_stream_goes_on_exactly(data, tmp_path_factory):
-    patch, readout = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from(["last", "mean+energy"]))
+    patch, readout = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from(["last", "mean+energy+state"]))
     dtype, m = data.draw(st.sampled_from([torch.float32, torch.float64])), data.draw(st.sampled_from([5, 130]))
     options = data.draw(st.sampled_from([{}, {"window": 6, "every": 3}]))
     net = Classifier(UnICORNN(2 * patch, m, 2), 3, patch=patch, readout=readout).to(dtype).eval()

@@ -9,19 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN
+from unicornn._ops.block import B
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 from unicornn.streams import Stream
 
-READOUTS = ["last", "mean", "energy", "last+mean+energy"]
+READOUTS = ["last", "mean", "energy", "state", "last+energy+state", "last+mean+energy+state"]
 
 
 def network(readout="last", patch=1, dtype=torch.float32):
     """A network whose readout matters."""
     torch.manual_seed(0)
     net = Classifier(UnICORNN(2 * patch, 10, 3, dt=0.3, residual=2), 3, patch=patch, readout=readout).to(dtype).eval()
-    if "energy" in readout:
-        net.features.standardise.running_mean.uniform_(-3, 0)
-        net.features.standardise.running_var.uniform_(0.5, 2)
+    for norm in net.features.children():
+        norm.running_mean.uniform_(-3, 0)
+        norm.running_var.uniform_(0.5, 2)
     return net
 
 
@@ -83,7 +84,7 @@ def test_networks_say_what_they_say_of_the_whole_sequence(readout, patch):
 @pytest.mark.parametrize("patch", [1, 3])
 def test_windows_are_as_if_run_by_themselves(window, every, patch):
     every *= patch if every == 1 else 1
-    net, u = network("last+mean+energy", patch, torch.float64), np.random.default_rng(0).standard_normal((50, 2))
+    net, u = network("last+mean+energy+state", patch, torch.float64), np.random.default_rng(0).standard_normal((50, 2))
     stream, told = Stream(net, window=window, every=every), []
     for part in np.split(u, [1, 5, 6, 30, 31]):
         rows = stream.push({"a": part, "b": u[:7]}, every_step=True)["a"]
@@ -123,6 +124,19 @@ def test_a_layer_says_what_it_is_asked_for():
     np.testing.assert_allclose(mean, output.mean(0)[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("m", [1, 10, B, B + 3, 2 * B + 1])
+def test_the_state_of_a_layer_of_any_size(m, dtype):
+    """Whatever is left of the last block of neurons; y of all layers and then z, not standardised."""
+    torch.manual_seed(0)
+    layer, u = UnICORNN(2, m, 3, dtype=dtype), torch.randn(20, 1, 2, dtype=dtype)
+    with torch.no_grad():
+        state = layer(u)[1]
+    told = Stream(layer, readout="state").push({"a": u[:, 0]})["a"]
+    assert told.shape == (6 * m,)
+    np.testing.assert_allclose(told, torch.cat([state.y[:, 0], state.z[:, 0]]).flatten(), rtol=1e-5, atol=1e-6)
+
+
 def test_heads():
     torch.manual_seed(0)
     u = torch.randn(20, 2)
@@ -147,12 +161,14 @@ def test_heads():
     np.testing.assert_allclose(stream.push({"a": words[1:]})["a"], expected, rtol=1e-5, atol=1e-7)
 
 
-def test_estimators():
+@pytest.mark.parametrize("readout", ["energy", "state"])
+def test_estimators(readout):
     from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 30, 2)) * 3 + 1, np.repeat(["low", "high"], 6)
     options = {"model": "network", "max_epochs": 1, "hidden_size": 8, "dt": 0.1, "random_state": 0}
+    options["readout"] = readout
     classifier = UnICORNNClassifier(**options).fit(X, y)
     told = Stream(classifier).push(dict(enumerate(X)))
     np.testing.assert_allclose(np.stack(list(told.values())), classifier.predict_proba(X), rtol=1e-4, atol=1e-5)

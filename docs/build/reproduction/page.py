@@ -19,11 +19,12 @@ TABLES = (
     "curves",
     "recipes",
     "scales",
+    "states",
     "equal",
     "ablations",
     "retraining",
 )
-PLOTS = ("curve", "recipe", "scale", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
+PLOTS = ("curve", "recipe", "scale", "state", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
 
 
 def blocks() -> dict[str, list[str]]:

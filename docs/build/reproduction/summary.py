@@ -47,6 +47,9 @@ class Row(NamedTuple):
 SPREAD = "time scales spread from the start"
 CYCLE = "one cycle of the learning rate"
 SHORT = "short sequences first"
+GROWING = "sequences that grow"
+WHOLE = "the whole state is read"
+IMAGES = "standardised pixels"
 STEPS = "several samples per step"
 SHIFTED = "windows that begin anywhere in their first 4 s; no dropout"
 NOTHING = "the paper gives no settings"
@@ -77,7 +80,12 @@ ROWS = (
     Row(
         "noise-padded CIFAR-10, one normal tail for all images, as in the authors' code", "cifar10-noise", 128,
         Source("curves", "cifar10"),
-        (Source("scales", "cifar10", f"{SPREAD}; {SHORT}"), Source("recipes", "cifar10", SHORT)), "cifar10",
+        (
+            Source("states", "cifar10", f"{WHOLE}; {GROWING}; {IMAGES}; {SPREAD}; {CYCLE}"),
+            Source("scales", "cifar10", f"{SPREAD}; {SHORT}"),
+            Source("recipes", "cifar10", SHORT),
+        ),
+        "cifar10",
     ),
     Row(
         "noise-padded CIFAR-10, uniform noise, as the paper describes it", "cifar10-noise", 128, None,

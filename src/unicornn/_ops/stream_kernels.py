@@ -34,8 +34,8 @@ def _log_energy(y, z, w, alpha):
 
 
 @kernel
-def _read(f, last, mean, energy, top, total, count, S, P, unit, alpha, L, m):
-    """f ← the features of a sequence: its last output, the mean of all, the logarithms of its energies."""
+def _read(f, last, mean, energy, state, top, total, count, S, P, unit, alpha, L, m):
+    """f ← the features of a sequence: its last output, the mean of all, the logarithms of its energies, its state."""
     o, blocks = 0, -(-m // B)
     if last:
         for i in range(m):
@@ -51,6 +51,13 @@ def _read(f, last, mean, energy, top, total, count, S, P, unit, alpha, L, m):
                 k, j = l * blocks + i // B, i % B
                 y, z = S[k * 2 * B + j] * np.float64(unit), S[k * 2 * B + B + j] * np.float64(unit)
                 f[o + l * m + i] = _log_energy(y, z, np.float64(P[k * 2 * B + j]), alpha)
+        o += L * m
+    if state:  # y of all layers, then z of all layers
+        for l in range(L):
+            for i in range(m):
+                k, j = l * blocks + i // B, i % B
+                f[o + l * m + i] = S[k * 2 * B + j] * np.float64(unit)
+                f[o + (L + l) * m + i] = S[k * 2 * B + B + j] * np.float64(unit)
 
 
 @kernel
@@ -63,11 +70,11 @@ def carry(
     u: the samples (·, d) of all, flat. Of row r they are ``count[r]`` from ``begin[r]`` on; its state is row
     ``slot[r]`` of S, the sum of its outputs that of ``sums``, the number of its steps that of ``steps``.
     asked (rows,): 0 for no answer, 1 for one after the last sample, in row r of F, 2 for one after each, in the rows
-    ``begin[r]``, … of F. wants: of the last output, the mean, the energies, whether to write back.
+    ``begin[r]``, … of F. wants: of the last output, the mean, the energies, the state, whether to write back.
     bad (rows,): counts states that left the range; such a sequence is not written back.
     """
     blocks, ld, size, width = -(-m // B), padded(u, m), S.shape[1], F.shape[1]
-    most, (last, mean, energy, commit) = min(ROWS, len(count)), wants
+    most, (last, mean, energy, state, commit) = min(ROWS, len(count)), wants
     own, now = np.empty((most, size), S.dtype), np.empty(L * ROWS * ld, u.dtype)
     x, inputs, totals = np.empty(most * ld, u.dtype), np.empty(most * d, u.dtype), np.empty((most, sums.shape[1]))
     for k in range(k0, k1):
@@ -106,7 +113,8 @@ def carry(
                 if answer == 2 or (answer == 1 and n == count[first + r] - 1):
                     f = view(F, (begin[first + r] + n if answer == 2 else first + r) * width, width)
                     so_far = steps[slot[first + r]] + n + 1
-                    _read(f, last, mean, energy, top, total, so_far, view(own, r * size, size), P, unit, alpha, L, m)
+                    s = view(own, r * size, size)
+                    _read(f, last, mean, energy, state, top, total, so_far, s, P, unit, alpha, L, m)
         if commit:
             for r in range(min(ROWS, len(count) - first)):
                 if bad[first + r] == 0:

@@ -96,7 +96,7 @@ def network(d: int, outputs: int, dt: float, settings: Settings) -> Network:
 
 def segments(most: int, readout: str, series: Series) -> int:
     """In how many pieces energies are measured: fewer than asked for where the shortest series has not the steps, and
-    one if outputs are read too, which are to have seen the whole of a series."""
+    one if outputs or the state are read too, which are to have seen the whole of a series."""
     return min(most, max(1, min(len(x) for x in series) // PIECE)) if readouts(readout) == ("energy",) else 1
 
 

@@ -117,14 +117,16 @@ def _of_network(model: Network) -> Answers:
 
 
 def _standardisation(model: Network, number: Any) -> tuple[Array, Array]:
-    """Mean and 1 / deviation of the features: 0 and 1 but for energies."""
-    size = model.features.size
-    centre, scale = np.zeros(size, number), np.ones(size, number)
-    if "energy" in model.features.readouts:
-        norm = model.features.standardise
-        k = norm.num_features
-        centre[size - k :] = norm.running_mean.cpu().numpy()  # type: ignore[union-attr]
-        scale[size - k :] = 1 / np.sqrt(norm.running_var.cpu().numpy().astype(np.float64) + norm.eps)  # type: ignore[union-attr]
+    """Mean and 1 / deviation of the features: 0 and 1 but for energies and states."""
+    end = model.features.size
+    centre, scale = np.zeros(end, number), np.ones(end, number)
+    for name in ("standardise_state", "standardise"):  # the state is the last of the features, after the energies
+        norm: Any = getattr(model.features, name, None)
+        if norm is not None:
+            own = slice(end - norm.num_features, end)
+            centre[own] = norm.running_mean.cpu().numpy()
+            scale[own] = 1 / np.sqrt(norm.running_var.cpu().numpy().astype(np.float64) + norm.eps)
+            end = own.start
     return centre, scale
 
 

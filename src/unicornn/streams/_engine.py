@@ -25,7 +25,7 @@ class Engine:
 
     Args:
         rnn: of one direction.
-        readouts: which of "last", "mean" and "energy" are read off, in this order.
+        readouts: which of "last", "mean", "energy" and "state" are read off, in this order.
     """
 
     def __init__(self, rnn: UnICORNN, readouts: tuple[str, ...]) -> None:
@@ -33,7 +33,7 @@ class Engine:
         self.dtype = torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32
         self.number = np.float64 if self.dtype == torch.float64 else np.float32
         self.alpha, self.readouts = float(rnn.alpha), readouts
-        sizes = {"last": self.m, "mean": self.m, "energy": self.L * self.m}
+        sizes = {"last": self.m, "mean": self.m, "energy": self.L * self.m, "state": 2 * self.L * self.m}
         self.width = sum(sizes[name] for name in readouts)
         self._pack(rnn)
         self.blocks = -(-self.m // B)
@@ -92,7 +92,7 @@ class Engine:
         each = bool(len(asked)) and int(asked.max()) == 2
         F = np.empty((len(u) if each else len(slot), self.width), self.number)
         bad = np.zeros(len(slot), np.int64)
-        wants = (*(name in self.readouts for name in ("last", "mean", "energy")), commit)
+        wants = (*(name in self.readouts for name in ("last", "mean", "energy", "state")), commit)
         kernel, blocks = _kernel("stream_kernels", "carry"), -(-len(slot) // ROWS)
         launch.share_out(
             kernel, self.dtype, blocks, min(torch.get_num_threads(), blocks // 2), np.ascontiguousarray(u).reshape(-1),

@@ -36,7 +36,7 @@ class Stream:
             without segments. An estimator with a bank, with segments, or with missing="mask", looks at its series as a
             whole, and so needs a ``window``: its samples are kept, and each answer is a prediction of the estimator.
         readout: for a layer, what is answered: "last", the output; "mean", that of all outputs; "energy", the logarithm
-            of every neuron's energy, of all layers; or several, as "last+energy".
+            of every neuron's energy, of all layers; "state", y of all layers and then z; or several, as "last+energy".
         window: None, or a number of samples: the answer is then over the last so many only, as if nothing had come
             before them.
         every: with ``window``, answers come each time so many samples have arrived, the first one after ``window`` of

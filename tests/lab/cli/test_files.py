@@ -42,7 +42,7 @@ def test_from_a_file_to_predictions(table, tmp_path):
     assert load(tmp_path / "m").channel_names_ == ["x", "y"]
     page = (tmp_path / "m/report.html").read_text()
     assert "left out accuracy" in page
-    assert "0 is a, 1 is b" in page
+    assert "True and predicted classes of series left out." in page
     run("predict", tmp_path / "m", table, "--target", "kind", "--out", tmp_path / "p.csv")
     predicted = pd.read_csv(tmp_path / "p.csv")
     assert list(predicted.columns) == ["series", "prediction", "p(a)", "p(b)"]

@@ -151,6 +151,8 @@ def test_wide_tables_with_series_of_unequal_length(tmp_path):
         ("series,time,x\na,0,1\na,0,2\n", "line 3: expected ascending times in series a, got the same time twice"),
         ("series,time,x\na,1,1\na,0,2\n", "line 3: expected ascending times in series a, got a time before"),
         ("series,time,x\na,then,1\n", "line 2: expected a time in column 'time', got 'then'"),
+        ("series,time,x\na,0.5,1\na,two,2\na,3,3\n", "line 3: expected a time in column 'time', got 'two'"),
+        ("series,time,x\na,2026-01-02,1\na,2026-13-02,2\n", "line 3: expected a time in column 'time', got '2026-13"),
         ("series,x\na,1\n,2\n", "line 3: expected a value in column 'series'"),
         ('series,x\na,1\n"a,2\n', "line 3: expected the end of a text in quotation marks"),
         ("series;x\na;1,5\n", "line 1: expected columns separated by commas, got semicolons"),

@@ -96,6 +96,15 @@ def test_confusion():
     assert not plots.confusion(np.arange(30), np.arange(30)).axes[0].texts
 
 
+def test_confusion_of_named_classes(tmp_path):
+    figure = plots.confusion(np.array([0, 2]), np.array([2, 2]), ["ann", "bob", "a $name that is too long"])
+    axis = figure.axes[0]
+    shown = ["ann", r"a \$name that …"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == shown
+    assert [label.get_text() for label in axis.get_yticklabels()] == shown
+    figure.savefig(tmp_path / "f.svg")  # no formula begins at the dollar
+
+
 def test_scatter():
     figure = plots.scatter(np.array([60.0, 80.0]), np.array([61.0, 79.0]))
     (points,) = figure.axes[0].collections

@@ -16,7 +16,7 @@ from unicornn.lab.training import resolve, train
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "run"
-    settings = {"epochs": 1, "hidden_size": 8, "readout": "last+energy"}
+    settings = {"epochs": 1, "hidden_size": 8, "readout": "last+energy+state"}
     train(resolve(tasks.find("digits"), settings=settings), folder)
     return folder
 

@@ -56,7 +56,7 @@ addEventListener("load", async () => {
 def network(**reading):
     rnn = UnICORNN(2 * reading.get("patch", 1), 12, 3, dt=0.3, residual=2, init="spread")
     net = models.Classifier(rnn, 3, **reading)
-    net(torch.randn(60, 8, 2))  # the energies' mean and deviation
+    net(torch.randn(60, 8, 2))  # the energies' and the states' mean and deviation
     return net
 
 
@@ -68,7 +68,8 @@ def samples(n=2, N=101):
     "reading",
     [{}, {"readout": "mean"}, {"readout": "last+energy", "patch": 3}, {"readout": "energy", "segments": 4},
      {"readout": "energy", "segments": 4, "segment_pool": "concat"},
-     {"readout": "mean+energy", "segments": 4, "segment_pool": "moments", "segment_start": "rest"}],
+     {"readout": "mean+energy", "segments": 4, "segment_pool": "moments", "segment_start": "rest"},
+     {"readout": "state"}, {"readout": "energy+state", "segments": 4, "segment_pool": "concat"}],
     ids=str,
 )  # fmt: skip
 def test_in_a_browser(tmp_path, reading):

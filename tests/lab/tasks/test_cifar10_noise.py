@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.tasks import helpers
-from unicornn.errors import CorruptData
-from unicornn.lab.tasks.cifar10_noise import FILE, TASK, Padded
+from unicornn.errors import BadType, BadValue, CorruptData
+from unicornn.lab.tasks.cifar10_noise import FILE, MOMENTS, TASK, Padded
 
 
 def rows(n):
@@ -52,10 +52,60 @@ def test_noise_depends_on_index_and_draw_alone(order, draw, noise):
 
 def test_the_first_epochs_may_be_shorter():
     images, indices = rows(3), torch.arange(3)
-    change = Padded("fresh", 0, 0, steps=200, short_epochs=2, short_steps=50)
-    assert [change(images, indices, draw).shape[1] for draw in (0, 1, 2, -1)] == [50, 50, 200, 200]
-    shared = Padded("shared", 0, 0, steps=200, short_epochs=1, short_steps=50)
+    change = Padded("fresh", 0, 0, steps=200, short=((2, 50), (1, 100)))
+    assert [change(images, indices, draw).shape[1] for draw in (0, 1, 2, 3, -1)] == [50, 50, 100, 200, 200]
+    shared = Padded("shared", 0, 0, steps=200, short=((1, 50),))
     assert torch.equal(shared(images, indices, 0), shared(images, indices, -1)[:, :50])
+
+
+def test_stages_of_growing_length(source):
+    helpers.cifar10(source.data / "cifar-10-batches-bin")
+    options = helpers.options(TASK)
+
+    def lengths(**settings):
+        train, valid, _, _ = TASK.load(source, options | settings, 0)
+        return [len(train.batch(torch.arange(2), draw).u) for draw in range(4)], len(valid.batch(torch.arange(2), -1).u)
+
+    assert lengths() == ([1000] * 4, 1000)
+    assert lengths(short_epochs=2.0, short_steps=40) == ([40, 40, 1000, 1000], 1000)
+    assert lengths(short_epochs=(1.0, 2.0), short_steps=(40.0, 90.0)) == ([40, 90, 90, 1000], 1000)
+    with pytest.raises(BadValue, match="short_steps: expected 2 numbers, as short_epochs has, got 1"):
+        lengths(short_epochs=(1.0, 2.0))
+    with pytest.raises(BadType, match="short_epochs: expected a whole number"):
+        lengths(short_epochs=1.5)
+
+
+def test_options_reach_the_images(source):
+    helpers.cifar10(source.data / "cifar-10-batches-bin")
+    plain, flipped, standardised = (
+        TASK.load(source, helpers.options(TASK) | changed, 0).train.batch(torch.arange(40), 0).u[:32]
+        for changed in ({}, {"flip": True}, {"pixels": "standardised"})
+    )
+    same = [torch.equal(plain[:, i], flipped[:, i]) for i in range(40)]
+    assert 8 < sum(same) < 32
+    torch.testing.assert_close(standardised, (plain - MOMENTS[0]) / MOMENTS[1])
+
+
+@pytest.mark.parametrize("noise", ["fresh", "shared"])
+def test_standardised(noise):
+    images, indices = rows(3), torch.arange(3)
+    raw, u = (Padded(noise, 0, 0, 200, (), *moments)(images, indices, -1) for moments in ((0.0, 1.0), MOMENTS))
+    where = slice(None) if noise == "fresh" else slice(32)  # normal noise has no range
+    torch.testing.assert_close(u[:, where], (raw[:, where] - MOMENTS[0]) / MOMENTS[1])
+    assert noise == "fresh" or torch.equal(u[:, 32:], raw[:, 32:])
+
+
+def test_flipped():
+    images, indices = rows(40), torch.arange(40)
+    plain, change = (Padded("fresh", 0, 0, 40, flip=flip) for flip in (False, True))
+    wanted, mirror = plain(images, indices, 3), plain(images, indices, 3)
+    mirror[:, :32] = mirror[:, :32].reshape(40, 32, 3, 32).flip(3).reshape(40, 32, 96)
+    u = change(images, indices, 3)
+    swapped = [torch.equal(u[i], mirror[i]) for i in range(40)]
+    assert all(torch.equal(u[i], wanted[i]) for i in range(40) if not swapped[i])
+    assert 8 < sum(swapped) < 32
+    assert not torch.equal(change(images, indices, 4)[:, :32], u[:, :32])  # others in another epoch
+    assert torch.equal(change(images, indices, -1), plain(images, indices, -1))  # none in validation
 
 
 def test_noise():
@@ -106,3 +156,5 @@ def test_real(real):
     assert target[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
     means = u[:32].reshape(32, 2_000, 3, 32).mean((0, 1, 3))
     torch.testing.assert_close(means, torch.tensor([0.4914, 0.4822, 0.4465]), rtol=0, atol=0.01)
+    pixels = train.batch(torch.arange(2_000), -1).u[:32]
+    assert (float(pixels.mean()), float(pixels.std())) == pytest.approx(MOMENTS, abs=0.005)

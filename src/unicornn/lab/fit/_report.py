@@ -62,6 +62,5 @@ def _plots(estimator: Any, data: Data) -> Iterator[tuple[Figure, str]]:
                 "Predictions for series left out, against their targets.",
             )
         else:
-            names = ", ".join(f"{i} is {name}" for i, name in enumerate(estimator.classes_))
-            known = np.searchsorted(estimator.classes_, target)
-            yield plots.confusion(known, guesses.argmax(1)), f"True and predicted classes of series left out: {names}."
+            known, names = np.searchsorted(estimator.classes_, target), [str(name) for name in estimator.classes_]
+            yield plots.confusion(known, guesses.argmax(1), names), "True and predicted classes of series left out."

@@ -284,9 +284,10 @@ def _times(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
     if values.dtype.kind not in "fiu":
         form = "ISO8601" if values.dtype.kind in "OTU" else None
         dates = pd.to_datetime(values, errors="coerce", format=form, utc=True).dt.tz_localize(None)
-        bad = dates.isna().to_numpy()
-        if bad.any():
-            row = int(bad.argmax())
+        no_date, no_number = (v.isna().to_numpy() for v in (dates, pd.to_numeric(values, errors="coerce")))
+        if no_date.any():
+            slips = no_number if 0 < no_number.sum() < no_date.sum() else no_date  # of a column of numbers, or of dates
+            row = int(slips.argmax())
             raise CorruptData(
                 f"{path}, line {_line(chunk, row)}: expected a time in column {column!r}, got {values.iloc[row]!r}"
             )

@@ -101,10 +101,12 @@ def _plots(group: Group, reference: pd.DataFrame | None) -> Iterator[tuple[Figur
             yield plots.weight_norms(norms), f"Norms of each layer's hidden weights: {over}."
     best = group.best()
     if best is not None and best.predictions is not None:
-        draw, what = (plots.confusion, "True and predicted classes")
-        if metric != "accuracy":
-            draw, what = plots.scatter, "Prediction against target"
-        yield draw(**best.predictions), f"{what} of the test set: {_which(group, best)}."
+        found = best.predictions["target"], best.predictions["prediction"]
+        if metric == "accuracy":
+            drawn, what = plots.confusion(*found), "True and predicted classes"
+        else:
+            drawn, what = plots.scatter(*found), "Prediction against target"
+        yield drawn, f"{what} of the test set: {_which(group, best)}."
 
 
 def _which(group: Group, run: Run) -> str:

@@ -20,6 +20,7 @@ from torch import Tensor
 from unicornn import _checks as checks
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c613c")
+NARROW, LONGEST = 24, 14  # letters side by side below a confusion matrix, and of one name
 MOST_NUMBERED = 12  # classes: above, the numbers in a confusion matrix are too small to be read
 TIMES = ((2 * 3600, 3600, "hours"), (2 * 60, 60, "minutes"), (0, 1, "seconds"))  # from how many on, in which unit
 
@@ -173,11 +174,12 @@ def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
     return figure
 
 
-def confusion(target: np.ndarray, prediction: np.ndarray) -> Figure:
+def confusion(target: np.ndarray, prediction: np.ndarray, names: Sequence[str] | None = None) -> Figure:
     """How often each class (row) was taken for each other (column): counts, coloured by their share of the row.
 
     Args:
         target, prediction: (n,) whole numbers.
+        names: of the classes, by their numbers; None for the numbers themselves.
 
     Example:
         >>> import numpy as np
@@ -195,12 +197,18 @@ def confusion(target: np.ndarray, prediction: np.ndarray) -> Figure:
     image = axis.imshow(share, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     figure.colorbar(image, label="share of the true class", shrink=0.8)
     if k <= MOST_NUMBERED:
-        axis.set_xticks(range(k), [f"{c:g}" for c in classes])
-        axis.set_yticks(range(k), [f"{c:g}" for c in classes])
+        shown = [f"{c:g}" if names is None else _tick(names[int(c)]) for c in classes]
+        axis.set_xticks(range(k), shown, rotation=0 if sum(map(len, shown)) <= NARROW else 90)
+        axis.set_yticks(range(k), shown)
         for (row, column), count in np.ndenumerate(counts):
             colour = "white" if share[row, column] > 0.5 else "#333333"
             axis.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=11 - 0.4 * k)
     return figure
+
+
+def _tick(name: str) -> str:
+    """A name beside an axis: not too long, and no formula."""
+    return (name if len(name) <= LONGEST else name[: LONGEST - 1] + "…").replace("$", r"\$")
 
 
 def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:

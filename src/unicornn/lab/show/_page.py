@@ -124,7 +124,6 @@ def show(
 
 def _network(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
     features, dtype = network.features, rnn.w[0].dtype
-    norm = getattr(features, "standardise", None)
     layers = [
         {
             "w": _numbers(rnn.w[l]),
@@ -148,13 +147,18 @@ def _network(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
         "segments": features.segments,
         "segment_pool": features.segment_pool,
         "segment_start": features.segment_start,
-        "standardise": None if norm is None else {
-            "mean": norm.running_mean.tolist(), "variance": norm.running_var.tolist(), "eps": norm.eps,
-        },
+        "standardise": _standardisation(getattr(features, "standardise", None)),
+        "standardise_state": _standardisation(getattr(features, "standardise_state", None)),
         "readout": {"weight": _numbers(network.readout.weight), "bias": _numbers(network.readout.bias)},
         "centre": float(centre),
         "scale": float(scale),
-    }  # fmt: skip
+    }
+
+
+def _standardisation(norm: Any) -> dict[str, Any] | None:
+    if norm is None:
+        return None
+    return {"mean": norm.running_mean.tolist(), "variance": norm.running_var.tolist(), "eps": norm.eps}
 
 
 @torch.no_grad()

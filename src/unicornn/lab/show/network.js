@@ -119,6 +119,10 @@ class Network {
     return [...mean, ...over((E, k) => (E - mean[k]) ** 2).map(v => Math.sqrt(v + this.small))];
   }
 
+  standardised(own, {mean, variance, eps}) {  // a segment that has not come yet counts as the mean
+    return mean.map((centre, k) => k < own.length ? (own[k] - centre) / Math.sqrt(variance[k] + eps) : 0);
+  }
+
   features() {
     const top = this.y[this.layers.length - 1], found = [];
     for (const name of this.readouts) {
@@ -127,10 +131,11 @@ class Network {
       if (name === "energy") {
         const pieces = this.cuts.map(cut => cut.energies);
         if (!this.atCut()) pieces.push(this.energies());
-        const joined = this.pooled(pieces);
-        const {mean, variance, eps} = this.standardise;
-        mean.forEach((centre, k) =>  // a segment that has not come yet counts as the mean
-          found.push(k < joined.length ? (joined[k] - centre) / Math.sqrt(variance[k] + eps) : 0));
+        found.push(...this.standardised(this.pooled(pieces), this.standardise));
+      }
+      if (name === "state") {
+        const state = [...this.y, ...this.z].flatMap(each => Array.from(each));
+        found.push(...this.standardised(state, this.standardise_state));
       }
     }
     return found;

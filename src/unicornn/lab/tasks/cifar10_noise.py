@@ -1,11 +1,13 @@
 """Noise-padded CIFAR-10: the 32 rows of an image, one per step, then 968 steps of noise.
 
 A step holds a row's red, green and blue pixels, 3 × 32 numbers in [0, 1]; nothing else is done to them, as in the
-authors' code. The noise is uniform in [0, 1], the range of the pixels, as in the paper.
+authors' code. The noise is uniform in [0, 1], the range of the pixels, as in the paper. With pixels=standardised, the
+pixels have mean 0 and deviation 1 over all training images, and uniform noise has their range again.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
 from unicornn.lab.tasks._rows import Rows
 
 N, ROWS, D = 1000, 32, 96
+MOMENTS = 0.4734, 0.2516  # of all pixels of the training images, in [0, 1]
 
 FILE = File(
     "cifar-10-binary.tar.gz",
@@ -45,7 +48,10 @@ class Padded:
         seed: of the noise in training; that of validation and test is the same for all seeds.
         first: the number of the first image, so that no test image shares its noise with a training image.
         steps: N, the image and the noise together.
-        short_epochs, short_steps: the first so many epochs of training end after so many steps.
+        short: epochs and steps, (k, 2): the first so many epochs of training end after so many steps, the next so many
+            after so many, and so on.
+        mean, deviation: what is subtracted from pixels and uniform noise, and what they are divided by.
+        flip: in training, half of the images, drawn anew for every epoch, are seen in a mirror, left and right swapped.
 
     Example:
         >>> import torch
@@ -59,21 +65,33 @@ class Padded:
     seed: int
     first: int
     steps: int = N
-    short_epochs: int = 0
-    short_steps: int = N
+    short: tuple[tuple[int, int], ...] = ()
+    mean: float = 0.0
+    deviation: float = 1.0
+    flip: bool = False
+
+    def _length(self, draw: int) -> int:
+        """Of a sequence in this epoch; validation and test have all steps."""
+        ends = itertools.accumulate(epochs for epochs, _ in self.short)
+        return next((n for end, (_, n) in zip(ends, self.short, strict=True) if 0 <= draw < end), self.steps)
 
     def __call__(self, rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-        steps = self.short_steps if 0 <= draw < self.short_epochs else self.steps
+        steps = self._length(draw)
+        if self.flip and draw >= 0:
+            swapped = [_random(self.seed, index, draw, 1).random() < 0.5 for index in (self.first + indices).tolist()]
+            mirrored = rows.unflatten(2, (3, 32)).flip(3).flatten(2)
+            rows = torch.where(torch.tensor(swapped)[:, None, None], mirrored, rows)
         u = torch.empty(len(rows), steps, D)
         torch.div(rows, 255, out=u[:, :ROWS])
         if self.noise == "shared":
+            u[:, :ROWS].sub_(self.mean).div_(self.deviation)
             u[:, ROWS:] = torch.from_numpy(_random(0).standard_normal((steps - ROWS, D), dtype=np.float32))
             return u
         changing = self.noise == "fresh" and draw >= 0
         for i, index in enumerate((self.first + indices).tolist()):
             random = _random(self.seed, index, draw + 1) if changing else _random(0, index, 0)
             random.random(dtype=np.float32, out=u[i, ROWS:].numpy())
-        return u
+        return u.sub_(self.mean).div_(self.deviation)
 
 
 def _random(*key: int) -> np.random.Generator:
@@ -97,16 +115,29 @@ def _parse(path: Path) -> dict[str, np.ndarray]:
     }
 
 
+def _short(options: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    """``short_epochs`` and ``short_steps``, one number or several each, as pairs."""
+    found = []
+    for name, least in (("short_epochs", 0), ("short_steps", ROWS)):
+        numbers = np.atleast_1d(options[name]).tolist()
+        found.append([checks.whole(name, int(n) if float(n).is_integer() else n, least) for n in numbers])
+    epochs, steps = found
+    if len(epochs) != len(steps):
+        raise BadValue(f"short_steps: expected {len(epochs)} numbers, as short_epochs has, got {len(steps)}")
+    return tuple(zip(epochs, steps, strict=True))
+
+
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
     images = checks.whole("images", options["images"], 0)
-    steps, short = (checks.whole(name, options[name], ROWS) for name in ("steps", "short_steps"))
-    lengths = steps, checks.whole("short_epochs", options["short_epochs"], 0), short
+    steps, short = checks.whole("steps", options["steps"], ROWS), _short(options)
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
+    moments = MOMENTS if options["pixels"] == "standardised" else (0.0, 1.0)
     splits, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
-        splits.append(Sequences(arrays[name], target, change=Padded(options["noise"], seed, first, *lengths)))
+        change = Padded(options["noise"], seed, first, steps, short, *moments, options["flip"])
+        splits.append(Sequences(arrays[name], target, change=change))
         first += len(target)
     train, test = splits
     rows, valid = held_out(len(train), (len(train) // 25,), options["split_seed"])
@@ -138,8 +169,10 @@ TASK = Task(
         "noise": ("fresh", "fixed", "shared"),
         "steps": (N,),
         "images": (0,),
-        "short_epochs": (0,),
-        "short_steps": (100,),
+        "pixels": ("raw", "standardised"),
+        "flip": (False, True),
+        "short_epochs": ((0,),),
+        "short_steps": ((100,),),
         "split_seed": (0,),
     },
     variants={"authors": {"lr": 3.14e-3, "noise": "shared"}},
@@ -155,10 +188,12 @@ TASK = Task(
         Quoted("UnICORNN (L=3)", 0.615, 0.0052, units=128, parameters=47_000, source="tab:distr_results"),
     ),
     files=[FILE],
-    protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation. Uniform noise, "
-    "drawn anew for every image and epoch, fixed in validation and test; the variant `authors` has what their code "
-    "has: one N(0, 1) tail for all images, which is an easier task, and lr 3.14e-3. steps (N) and images "
-    "(of the training set; 0 for all) make it a smaller task, with results of its own; in the first short_epochs, "
-    "training sequences, and no others, end after short_steps. tab:cifar has the best run of "
-    "each model, tab:distr_results mean and deviation of 10.",
+    protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation (flip=true: half of "
+    "the training images in a mirror, others in every epoch). Uniform noise, drawn anew for every image and "
+    "epoch, fixed in validation and test; the variant `authors` has what their code has: one N(0, 1) tail for "
+    "all images, which is an easier task, and lr 3.14e-3. steps (N) and images (of the training set; 0 for "
+    "all) make it a smaller task, with results of its own; in the first short_epochs, training sequences, and "
+    "no others, end after short_steps; several numbers for each of the two are stages, one after another. "
+    "pixels=standardised: mean 0 and deviation 1 over all training images, and uniform noise has their range "
+    "again. tab:cifar has the best run of each model, tab:distr_results mean and deviation of 10.",
 )
