@@ -343,6 +343,15 @@ def _states() -> Iterator[Planned]:
     )  # fmt: skip
 
 
+def _images() -> Iterator[Planned]:
+    """CIFAR-10 with standardised pixels and mirror images; sequences grow in two stages."""
+    yield _run(
+        "cifar10", "cifar10-noise", "--variant", "authors", "--epochs", "28", "--budget", "80m", schedule="onecycle",
+        clip=1, alpha=7, lr=0.006, batch_size=50, pixels="standardised", flip="true", short_epochs="10,2",
+        short_steps="100,316",
+    )  # fmt: skip
+
+
 def _rate_trials() -> Iterator[Planned]:
     """What the settings of the heart rate were chosen by, on the validation set."""
     for name, settings in (
@@ -358,6 +367,7 @@ GROUPS = {
     "energies": _energies,
     "scales": _scales,
     "states": _states,
+    "images": _images,
     "rate-trials": _rate_trials,
     "lorenz": _lorenz,
     "trials": _trials,

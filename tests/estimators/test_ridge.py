@@ -60,5 +60,8 @@ def test_the_worth_of_a_kind_is_chosen_by_what_is_left_out():
 def test_temperature_of_sure_and_unsure_scores():
     classes = np.arange(100) % 2
     right = 2 * np.eye(2)[classes] - 1.0
-    assert temperature(right, classes, np.ones(100)) > 10
+    sure = 1 / (1 + np.exp(-2 * temperature(right, classes, np.ones(100))))
+    assert 0.98 < sure < 0.995  # of 100 that were all right, the next is not for certain: 101 in 102
+    many = np.repeat(right, 20, 0), np.repeat(classes, 20), np.ones(2000)
+    assert 1 / (1 + np.exp(-2 * temperature(*many))) > 0.999
     assert temperature(rng.normal(size=(100, 2)), classes, np.ones(100)) < 1

@@ -137,7 +137,7 @@ def train_network(
     from unicornn.lab._text import duration
     from unicornn.lab.training import resolve, train
     from unicornn.lab.training._config import parse
-    from unicornn.lab.training._processes import launch, rank, started
+    from unicornn.lab.training._processes import launch, leave, rank, started
 
     settings: dict[str, Any] = parse(set_)
     if epochs is not None:
@@ -160,6 +160,7 @@ def train_network(
             f"(validation {metric.text(result['valid'])}, epoch {result['best_epoch']} of {result['epochs']}) · "
             f"{run.config['parameters']:,} parameters · {duration(result['seconds'])}"
         )
+    leave()
 
 
 @app.command("search")
