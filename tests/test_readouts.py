@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN
-from unicornn._readouts import SMALL, Features, Standardised, energy, log_energies, pieces, readouts
+from unicornn._readouts import FIRST, SMALL, Features, Standardised, energy, log_energies, pieces, readouts
 from unicornn.baselines import MODELS
 from unicornn.models import Classifier, Network, SequenceToSequence, build
 
@@ -170,6 +170,25 @@ def test_standardised_features():
     assert torch.equal(norm.running_mean, before)  # a batch of one changes nothing
     torch.testing.assert_close(alone, seen[:1], atol=1e-2, rtol=0)
     torch.testing.assert_close(norm.eval()(x), seen, atol=1e-2, rtol=0)
+
+
+def test_features_standardised_by_the_first_batches():
+    """By mean and deviation of all of these together, though each has its own; later batches change nothing."""
+    batches = [3 + k % 5 + (1 + k % 3) * torch.randn(8, 2) for k in range(FIRST)]
+    norm = Standardised(2, norm="start")
+    for batch in batches:
+        norm(batch)
+    together = torch.cat(batches)
+    torch.testing.assert_close(norm.running_mean, together.mean(0))
+    torch.testing.assert_close(norm.running_var, together.var(0, correction=0))
+    later = torch.randn(4, 2, requires_grad=True)
+    expected = (later - together.mean(0)) / (together.var(0, correction=0) + norm.eps).sqrt()
+    torch.testing.assert_close(norm(later), expected)
+    norm(later).sum().backward()
+    assert (later.grad > 0).all()  # the batch's own mean is not taken away
+    torch.testing.assert_close(norm.eval()(later), expected)
+    network = Classifier(UnICORNN(2, 4), 3, readout="state+energy", feature_norm="start")
+    assert (network.features.standardise.norm, network.features.standardise_state.norm) == ("start", "start")
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])

@@ -24,7 +24,9 @@ from unicornn.errors import BadValue
 READOUTS = ("last", "mean", "energy", "state")
 POOLS = ("mean", "concat", "moments")
 STARTS = ("carried", "rest")
+NORMS = ("batch", "start")
 MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of features, at least
+FIRST = 64  # batches from which mean and deviation are taken with feature_norm="start"
 SMALL = 1e-8
 """An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
 STILL = 1e-7
@@ -127,6 +129,9 @@ class Standardised(nn.BatchNorm1d):
     """Features (b, k) with mean 0 and deviation 1 over the batch, or over those seen so far: in ``eval()``, and of a
     batch of one, which has no deviation. The first batches count equally, so that these are right from the first on.
 
+    With ``norm="start"`` the mean and the deviation are those over the first ``FIRST`` batches of training, and stay:
+    for batches that differ from each other, as of sequences of similar length, which their own norms would make alike.
+
     Example:
         >>> import torch
         >>> from unicornn._readouts import Standardised
@@ -134,15 +139,35 @@ class Standardised(nn.BatchNorm1d):
         torch.Size([1, 3])
     """
 
-    def __init__(self, features: int, eps: float = 1e-5) -> None:
+    num_batches_tracked: Tensor
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, features: int, eps: float = 1e-5, norm: str = "batch") -> None:
         super().__init__(features, eps, affine=False)
+        self.norm = norm
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.training and len(input) == 1:
-            return nn.functional.batch_norm(input, self.running_mean, self.running_var, eps=self.eps)
-        if self.training and self.num_batches_tracked is not None:
+        if self.training and self.norm == "start":
+            self._take_in(input.detach())
+        if self.training and (len(input) == 1 or self.norm == "start"):
+            mean, variance = self.running_mean.clone(), self.running_var.clone()
+            return nn.functional.batch_norm(input, mean, variance, eps=self.eps)
+        if self.training:
             self.momentum = max(MOMENTUM, 1 / (1 + int(self.num_batches_tracked)))
         return super().forward(input)
+
+    def _take_in(self, input: Tensor) -> None:
+        """One of the first batches, all of which count equally; the deviation is that within and between them."""
+        if self.num_batches_tracked < FIRST:
+            share = 1 / (1 + int(self.num_batches_tracked))
+            shift = input.mean(0) - self.running_mean
+            within = input.var(0, correction=0) - self.running_var
+            if share < 1:
+                within += (1 - share) * shift**2
+            self.running_var += share * within
+            self.running_mean += share * shift
+            self.num_batches_tracked += 1
 
 
 class Features(nn.Module):
@@ -163,6 +188,7 @@ class Features(nn.Module):
             a cut has everything before it in it, and the mean over many cuts knows hardly more than one. From rest,
             each segment counts by itself.
         mirrored: energies are the means of those for u and for -u, for signals whose sign means nothing.
+        feature_norm: by what energies and states are standardised, see ``Standardised``.
 
     Example:
         >>> import torch
@@ -182,9 +208,11 @@ class Features(nn.Module):
         segment_pool: str = "mean",
         segment_start: str = "carried",
         mirrored: bool = False,
+        feature_norm: str = "batch",
     ) -> None:
         super().__init__()
         self.readouts = readouts(readout)
+        checks.choice("feature_norm", feature_norm, NORMS)
         self.segments = checks.whole("segments", segments, 1)
         self.segment_pool = checks.choice("segment_pool", segment_pool, POOLS)
         self.segment_start = checks.choice("segment_start", segment_start, STARTS)
@@ -200,11 +228,11 @@ class Features(nn.Module):
         self.size = sum(width for name in self.readouts if name in ("last", "mean"))
         if "energy" in self.readouts:
             energies = L * (2 if both else 1) * m * {"mean": 1, "moments": 2, "concat": self.segments}[segment_pool]
-            self.standardise = Standardised(energies)
+            self.standardise = Standardised(energies, norm=feature_norm)
             self.size += energies
         if "state" in self.readouts:
             numbers = int(rnn.state_rows) * sum(rnn.state_widths)  # type: ignore[arg-type]
-            self.standardise_state = Standardised(numbers, STILL)
+            self.standardise_state = Standardised(numbers, STILL, feature_norm)
             self.size += numbers
 
     def extra_repr(self) -> str:

@@ -40,6 +40,9 @@ class Network(nn.Module):
         mirrored: energies are the means of those for u and for -u, for signals whose sign means nothing.
         readout_init: "kaiming", or "zero", from which few examples leave no chance number in the readout: with fewer
             examples than features, training does not change what was drawn in the directions that it does not see.
+        feature_norm: "batch", energies and states are standardised over each batch of training, and later by what was
+            seen so far; or "start", by the first batches of training, once: the better choice where the sequences of a
+            batch are of similar length, and so have something in common that their own norm would take away.
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
 
@@ -67,6 +70,7 @@ class Network(nn.Module):
         segment_start: str = "carried",
         mirrored: bool = False,
         readout_init: str = "kaiming",
+        feature_norm: str = "batch",
     ) -> None:
         super().__init__()
         if not (isinstance(rnn, nn.Module) and hasattr(rnn, "num_layers")):
@@ -74,7 +78,7 @@ class Network(nn.Module):
         self.rnn = rnn
         self.every_step = checks.flag("every_step", every_step)
         self.patch = checks.whole("patch", patch, 1)
-        self.features = Features(rnn, readout, segments, segment_pool, segment_start, mirrored)
+        self.features = Features(rnn, readout, segments, segment_pool, segment_start, mirrored, feature_norm)
         if every_step and self.patch > 1:
             raise BadValue(f"patch: expected 1 with an output at every step, got {self.patch}")
         if every_step and self.features.readouts != ("last",):
@@ -240,7 +244,7 @@ class TextClassifier(Classifier):
 
 READING: dict[str, Any] = {  # of any network, whatever its layers
     "patch": 1, "readout": "last", "segments": 1, "segment_pool": "mean", "segment_start": "carried",
-    "mirrored": False, "readout_init": "kaiming",
+    "mirrored": False, "readout_init": "kaiming", "feature_norm": "batch",
 }  # fmt: skip
 START: dict[str, Any] = {"b_init": 0.0}  # of UnICORNN
 

@@ -18,6 +18,8 @@ from unicornn.lab.data import Source
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import GLOVE, REVIEWS, TASK, tokens
 from unicornn.lab.training import resolve
+from unicornn.lab.training._evaluate import build
+from unicornn.lab.training._loop import optimizer_of
 
 
 def read(splits, split):
@@ -205,9 +207,26 @@ def test_spacy_missing(small_imdb, monkeypatch):
 
 def test_variant_authors():
     config = resolve(TASK, variant="authors")
-    assert config.task_options == {"lengths": "padded", "tokens": "spacy", "coast": 0, "split_seed": 0}
+    own = {"lengths": "padded", "tokens": "spacy", "coast": 0, "embedding_dropout": 0.65, "split_seed": 0}
+    assert config.task_options == own
     training = config.training
     assert (training.lr, training.batch_size, training.eval_batch_size, training.epochs) == (1.64e-4, 32, 32, 50)
+
+
+def test_words_have_a_dropout_a_rate_and_an_epsilon_of_their_own(small_imdb):
+    splits = TASK.load(small_imdb, helpers.options(TASK), 0)
+    settings = {"embedding_dropout": 0.3, "lr": 0.01, "layers_rate": 0.5, "words_rate": 4, "words_eps": 1e-4}
+    config = resolve(TASK, settings=settings)
+    network = build(TASK, config, splits.embedding)
+    assert network.dropout.p == 0.3
+    names = {p: name for name, p in network.named_parameters()}
+    for group in optimizer_of(network, config).param_groups:
+        for p in group["params"]:
+            words, layers = names[p].startswith("embedding."), names[p].startswith("rnn.")
+            assert group["share"] == (4 if words else 0.5 if layers else 1)
+            assert group["eps"] == (1e-4 if words else 1e-8)
+    with pytest.raises(ValueError, match=r"embedding_dropout: expected a number in \[0, 1\)"):
+        build(TASK, resolve(TASK, settings={"embedding_dropout": 1.0}), splits.embedding)
 
 
 @pytest.mark.slow

@@ -149,6 +149,12 @@ class Training:
         weight_decay: of the optimiser.
         clip: largest norm of the gradient; 0 for no clipping.
         layers_rate: the share of the learning rate at which the recurrent layers learn; the readout learns at all.
+        words_rate: the same for word vectors; it may be more than 1.
+        words_eps: Adam's ε for word vectors. Adam moves every number by about the learning rate, however small its
+            gradient is, unless it is below ε. With a large one, rare words are moved as little as they matter, and are
+            not learned by heart.
+        average: the weights that are judged, and kept, are an exponential average over steps, of which each step keeps
+            this share, as 0.998; 0 for no average.
         bptt: steps at a sequence's end through which the gradient goes back (truncated back-propagation through time);
             0 for all.
         standardise: a regression's readout starts from the mean and the deviation of the training targets.
@@ -169,6 +175,9 @@ class Training:
     weight_decay: float = 0.0
     clip: float = 0.0
     layers_rate: float = 1.0
+    words_rate: float = 1.0
+    words_eps: float = 1e-8
+    average: float = 0.0
     bptt: int = 0
     standardise: bool = False
     eval_batch_size: int = 256
@@ -213,7 +222,7 @@ class Task:
         variants: named sets of changes, over all of the above: ``{"256": {"hidden_size": 256, "lr": 2.51e-3}}``.
         paper: published numbers.
         files: the data files; none if it is generated or comes with a library.
-        text: whether the input is words, embedded first; and the dropout of the embedding.
+        text: whether the input is words, embedded first. An option ``embedding_dropout`` is the share of them left out.
         protocol: what a reader must know beside the numbers.
 
     Example:
@@ -237,7 +246,6 @@ class Task:
     paper: Sequence[Quoted] = ()
     files: Sequence[File] = ()
     text: bool = False
-    embedding_dropout: float = 0.0
     protocol: str = ""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unicornn import models
-from unicornn._checks import choice, did_you_mean, not_negative, positive, whole
+from unicornn._checks import choice, did_you_mean, not_negative, positive, share, whole
 from unicornn.errors import BadType, BadValue
 from unicornn.lab.tasks._base import Task, Training
 
@@ -152,6 +152,7 @@ def _checked(settings: Mapping[str, Any]) -> Training:
         if kind is float:
             (positive if f.name in POSITIVE else not_negative)(f.name, value)
         _check_numbers(f.name, value)
+    share("average", settings.get("average", 0.0))
     choice("schedule", settings.get("schedule", "step"), SCHEDULES)
     choice("optimizer", settings.get("optimizer", "adam"), OPTIMIZERS)
     return Training(**settings)

@@ -66,7 +66,7 @@ def build(task: Task, config: Config, vectors: Tensor | None = None, copies: int
     def network() -> Network:
         return models.build(
             task.kind, config.model, task.d, task.outputs, config.model_options,
-            vectors=vectors, embedding_dropout=task.embedding_dropout,
+            vectors=vectors, embedding_dropout=config.task_options.get("embedding_dropout", 0.0),
         )  # fmt: skip
 
     with seeded(config.seed, -1):

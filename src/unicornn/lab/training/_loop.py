@@ -15,6 +15,7 @@ from unicornn._layer import UnICORNN
 from unicornn.errors import BadCheckpoint, Diverged
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.training import _processes as processes
+from unicornn.lab.training._average import Average
 from unicornn.lab.training._batches import batches_of, mixed
 from unicornn.lab.training._checkpoint import Checkpoint
 from unicornn.lab.training._config import Config
@@ -25,21 +26,26 @@ Row = dict[str, float]  # of metrics.csv: an epoch
 REMEDIES = (
     "Try a smaller learning rate (--set lr=...), clipped gradients (--set clip=1) or a smaller dt (--set dt=...)."
 )
+WORDS = "embedding."  # what the names of word vectors begin with
 KEPT = "The best weights so far and the last complete epoch are kept."
 
 
 def optimizer_of(network: Network, config: Config) -> torch.optim.Optimizer:
-    """The layers, and some parameters of baselines, learn at a share of the rate."""
+    """The layers, word vectors, and some parameters of baselines, learn at a share of the rate."""
     training = config.training
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[training.optimizer]
     slow: dict[str, float] = getattr(network.rnn, "learning_rates", dict)()
-    groups: dict[float, list[nn.Parameter]] = {}
+    rates = {"rnn.": training.layers_rate, WORDS: training.words_rate}
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for name, p in network.named_parameters():
         if p.requires_grad:
             share = next((rate for end, rate in slow.items() if name.endswith(end)), 1.0)
-            share *= training.layers_rate if name.startswith("rnn.") else 1.0
-            groups.setdefault(share, []).append(p)
-    named = [{"params": parameters, "share": share} for share, parameters in groups.items()]
+            share *= next((rate for start, rate in rates.items() if name.startswith(start)), 1.0)
+            groups.setdefault((share, name.startswith(WORDS)), []).append(p)
+    named = [
+        {"params": parameters, "share": share} | ({"eps": training.words_eps} if words else {})
+        for (share, words), parameters in groups.items()
+    ]
     return kind(named, lr=training.lr, weight_decay=training.weight_decay, fused=True)
 
 
@@ -58,6 +64,7 @@ class Loop:
         self.batches = batches_of(splits.train, training.batch_size, config.seed, **place)
         self.validation = batches_of(splits.valid, training.eval_batch_size, **place)
         self.optimizer = optimizer_of(network, config)
+        self.average = Average(self.network, training.average)
         self.step, self.seconds = 0, 0.0
         self.history: list[Row] = []
         self.best: dict[str, Tensor] = {}  # the weights after the best epoch of the history
@@ -108,6 +115,7 @@ class Loop:
         if training.clip:
             nn.utils.clip_grads_with_norm_(self.network.parameters(), training.clip, norm)
         self.optimizer.step()
+        self.average.update(self.step)
         self.step += 1
         if weight:
             self.tally.add_loss(value, batch)
@@ -136,6 +144,10 @@ class Loop:
 
     def validate(self, between: Callable[[], None]) -> Row:
         """Ends the epoch: its row in the history, and the best weights. ``between`` is called after each batch."""
+        with self.average.shown():
+            return self._validate(between)
+
+    def _validate(self, between: Callable[[], None]) -> Row:
         tally = Tally(self.task.kind)
         kind, epoch = self.task.kind, f"in epoch {self.epoch + 1}"
         try:
@@ -153,7 +165,7 @@ class Loop:
         row: Row = {
             "epoch": self.epoch + 1,
             "seconds": round(self.seconds, 3),
-            "lr": max(group["lr"] for group in self.optimizer.param_groups),
+            "lr": next(group["lr"] for group in self.optimizer.param_groups if group["share"] == 1),  # the readout's
             "train_loss": self.tally.over_all(self.device)[0],
             "valid_loss": valid_loss,
             "valid": valid,
@@ -185,14 +197,16 @@ class Loop:
         }
         state = self.optimizer.state_dict()["state"]
         moments = {f"optimizer.{i}.{name}": t for i, values in state.items() for name, t in values.items()}
-        weights = {f"network.{name}": t for name, t in self.network.state_dict().items()}
-        return Checkpoint(about, weights | moments | {f"best.{name}": t for name, t in self.best.items()})
+        weights = {f"network.{name}": t for name, t in self.average.own.items()}
+        more = {"best": self.best, "average": self.average.values}
+        kept = {f"{which}.{name}": t for which, values in more.items() for name, t in values.items()}
+        return Checkpoint(about, weights | moments | kept)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on from there."""
         about, found = checkpoint
         try:
-            named: dict[str, dict[str, Tensor]] = {"network": {}, "best": {}, "optimizer": {}}
+            named: dict[str, dict[str, Tensor]] = {"network": {}, "best": {}, "average": {}, "optimizer": {}}
             for name, t in found.items():
                 which, _, rest = name.partition(".")
                 named[which][rest] = t
@@ -203,11 +217,13 @@ class Loop:
             self.network.load_state_dict(named["network"])
             self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
             shapes = {name: t.shape for name, t in named["network"].items()}
-            if named["best"] and {name: t.shape for name, t in named["best"].items()} != shapes:
-                raise ValueError("its best weights are those of another network")
+            for which, there in (("best", bool(named["best"])), ("average", bool(self.average.decay))):
+                if there and {name: t.shape for name, t in named[which].items()} != shapes:
+                    raise ValueError(f"its {which} weights are those of another network")
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise BadCheckpoint(f"checkpoint: it is another run's, or not one of ours: {error!r}") from None
         self.best, self.history = named["best"], about["history"]
+        self.average.values = {name: t.to(self.device) for name, t in named["average"].items()}
         self.step, self.seconds = about["step"], about["seconds"]
         if processes.rank() == 0:
             self.tally.sums = torch.tensor(about["sums"], dtype=torch.float64)
