@@ -20,11 +20,12 @@ TABLES = (
     "recipes",
     "scales",
     "states",
+    "images",
     "equal",
     "ablations",
     "retraining",
 )
-PLOTS = ("curve", "recipe", "scale", "state", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
+PLOTS = ("curve", "recipe", "scale", "state", "image", "ablation", "imdb", "subsampling", "weight-norms", "time-steps")
 
 
 def blocks() -> dict[str, list[str]]:

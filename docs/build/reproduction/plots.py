@@ -27,7 +27,7 @@ def _curves() -> Iterator[tuple[str, Figure]]:
             f"curve-{run['name']}",
             learning_curves({"ours": [curve(run)]}, run["metric"], reference=authors(run["name"])),
         )
-    for kind, name in (("recipe", "recipes"), ("scale", "scales"), ("state", "states")):
+    for kind, name in (("recipe", "recipes"), ("scale", "scales"), ("state", "states"), ("image", "images")):
         for run in group(name):
             if (reference := authors(run["name"])) is not None:
                 plot = learning_curves({"ours": [curve(run)]}, run["metric"], reference=reference)

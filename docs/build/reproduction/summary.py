@@ -50,6 +50,8 @@ SHORT = "short sequences first"
 GROWING = "sequences that grow"
 WHOLE = "the whole state is read"
 IMAGES = "standardised pixels"
+MIRRORED = "mirror images"
+SUMS = "one layer of slow oscillators, whose whole state is read; rare words are moved little; averaged weights"
 STEPS = "several samples per step"
 SHIFTED = "windows that begin anywhere in their first 4 s; no dropout"
 NOTHING = "the paper gives no settings"
@@ -81,6 +83,7 @@ ROWS = (
         "noise-padded CIFAR-10, one normal tail for all images, as in the authors' code", "cifar10-noise", 128,
         Source("curves", "cifar10"),
         (
+            Source("images", "cifar10(-short)?", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}"),
             Source("states", "cifar10", f"{WHOLE}; {GROWING}; {IMAGES}; {SPREAD}; {CYCLE}"),
             Source("scales", "cifar10", f"{SPREAD}; {SHORT}"),
             Source("recipes", "cifar10", SHORT),
@@ -99,7 +102,11 @@ ROWS = (
     _rate("respiratory rate", "rr"),
     Row(
         "IMDB", "imdb", 128, Source("protocol", r"imdb-\d"),
-        (Source("imdb", r"fifty-\d", f"lengths honoured; our tokeniser; {CYCLE}"),), "imdb",
+        (
+            Source("imdb", r"sums-\d", f"lengths honoured; our tokeniser; {CYCLE}; {SUMS}"),
+            Source("imdb", r"fifty-\d", f"lengths honoured; our tokeniser; {CYCLE}"),
+        ),
+        "imdb",
     ),
     Row(
         "Lorenz 96, F = 0.9", "lorenz96", 90, None,
