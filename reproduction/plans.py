@@ -91,6 +91,13 @@ def _trials() -> Iterator[Planned]:
         yield _run(f"F{F}-cornn-dt-{dt}", "lorenz96", *options, F=F, **common, **own)
 
 
+SUMS: dict[str, object] = {
+    "num_layers": 1, "dt": 0.0066, "dropout": 0, "readout": "state", "feature_norm": "start", "readout_init": "zero",
+    "schedule": "onecycle", "clip": 1, "lr": 0.001, "layers_rate": 0.2, "words_rate": 10, "words_eps": 1e-4,
+    "embedding_dropout": 0.5, "average": 0.998,
+}  # fmt: skip
+
+
 def _imdb() -> Iterator[Planned]:
     """Lengths honoured, hence a larger first time step; one cycle of the learning rate, high and short or low and
     long. "sums": slow oscillators add up what they hear; the whole state is read, standardised once; rare words are
@@ -98,24 +105,26 @@ def _imdb() -> Iterator[Planned]:
     for (name, epochs, lr), seed in product((("twenty", "20", 1e-3), ("fifty", "50", 3e-4)), range(3)):
         options = ("--seed", str(seed), "--epochs", epochs)
         yield _run(f"{name}-{seed}", "imdb", *options, schedule="onecycle", lr=lr, dt="0.06,0.205")
-    sums: dict[str, object] = {
-        "num_layers": 1, "dt": 0.0066, "dropout": 0, "readout": "state", "feature_norm": "start",
-        "readout_init": "zero", "schedule": "onecycle", "clip": 1, "lr": 0.001, "layers_rate": 0.2, "words_rate": 10,
-        "words_eps": 1e-4, "embedding_dropout": 0.3, "average": 0.998,
-    }  # fmt: skip
     for seed in range(3):
-        yield _run(f"sums-{seed}", "imdb", "--seed", str(seed), "--epochs", "6", **sums)
+        yield _run(f"sums-{seed}", "imdb", "--seed", str(seed), "--epochs", "12", **SUMS)
 
 
 def _imdb_trials() -> Iterator[Planned]:
-    """Lengths honoured, the mean of the outputs read too, less dropout: a higher learning rate and few epochs."""
+    """Lengths honoured, the mean of the outputs read too, less dropout: a higher learning rate and few epochs. And
+    "sums" with fewer words left out, fewer epochs, and two words per step."""
     same: dict[str, object] = {"schedule": "onecycle", "clip": 1, "lr": 0.002, "dt": "0.06,0.205"}
     both = same | {"readout": "last+mean"}
+    fewer = SUMS | {"embedding_dropout": 0.3}
+    pairs = SUMS | {"patch": 2, "dt": 0.0132}
     for name, epochs, settings in (
         ("mean", "6", same | {"readout": "mean"}),
         ("mean-spread", "6", same | {"readout": "mean", "init": "spread", "dt": "0.2,0.2"}),
         ("last-mean", "6", both | {"dropout": 0.3}),
         ("last-mean-12", "12", both | {"dropout": 0.15}),
+        ("sums-0.3", "6", fewer),
+        ("sums-0.3-12", "12", fewer),
+        ("sums-pairs-0.4", "8", pairs | {"embedding_dropout": 0.4}),
+        ("sums-pairs", "12", pairs),
     ):
         yield _run(name, "imdb", "--seed", "0", "--epochs", epochs, **settings)
 
@@ -329,6 +338,7 @@ def _scales() -> Iterator[Planned]:
         ("lorenz", 0, "200", {}), ("lorenz", 1, "200", {}), ("lorenz-longer", 0, "400", {}),
         ("lorenz-longest", 0, "800", {}), ("lorenz-slower", 0, "600", {"lr": 0.002}), ("lorenz-decay", 0, "500", decay),
         ("lorenz-both", 0, "900", decay | {"lr": 0.002}),
+        ("lorenz-averaged", 0, "600", {"lr": 0.002, "average": 0.999}),
     ):  # fmt: skip
         yield _run(f"{name}-{seed}", "lorenz96", "--seed", str(seed), "--epochs", epochs, **lorenz | more)
     for name, epochs in (("psmnist", "24"), ("psmnist-longer", "36")):  # the second went on where the first had ended

@@ -127,10 +127,21 @@ def imdb_trials() -> list[str]:
     rows = []
     for run in tasks.find("imdb").metric.ranked(group("imdb-trials"), lambda run: run["result"]["valid"]):
         own, text = settings(run), metric(run).text
-        scales = own.get("init", "paper")
-        rows.append([own["readout"], own["dropout"], scales, run["result"]["epochs"], text(run["result"]["valid"]),
-                     text(run["result"]["test"]), time_taken([run])])  # fmt: skip
-    return table(["readout", "dropout", "time scales", "epochs", "validation", "test", "time"], rows)
+        scales, words = own.get("init", "paper"), own.get("embedding_dropout", 0.65)
+        rows.append([own["readout"], own.get("patch", 1), words, own["dropout"], scales, run["result"]["epochs"],
+                     text(run["result"]["valid"]), text(run["result"]["test"]), time_taken([run])])  # fmt: skip
+    head = [
+        "readout",
+        "words per step",
+        "words left out",
+        "dropout",
+        "time scales",
+        "epochs",
+        "validation",
+        "test",
+        "time",
+    ]
+    return table(head, rows)
 
 
 def right_of(runs: list[Record]) -> tuple[int, int]:
