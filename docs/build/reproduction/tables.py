@@ -69,7 +69,8 @@ def lorenz() -> list[str]:
 
     def key(run: Record) -> tuple[float, str, str, int]:
         own = settings(run)
-        return own["F"], run["model"], run["model"] + (", spread" if own.get("init") == "spread" else ""), own["epochs"]
+        shown = run["model"] + (", spread" if own.get("init") == "spread" else "")
+        return own["F"], run["model"], shown + (", averaged" if own.get("average") else ""), own["epochs"]
 
     found = [*group("lorenz"), *(run for run in group("scales") if run["task"] == "lorenz96")]
     rows = [
