@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.plans import GROUPS, Planned, planned
+from reproduction.planned import Planned
+from reproduction.plans import GROUPS, planned
 from reproduction.record import recorded
 from unicornn import UnICORNN
 from unicornn.lab._run_folder import Run

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
-
-@dataclass(frozen=True)
-class Planned:
-    """A run: its folder below that of the group, and the arguments of ``unicornn train``."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-
-def _run(name: str, task: str, *options: str, **settings: object) -> Planned:
-    """``options`` as on the command line, ``settings`` for --set."""
-    changes = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return Planned(name, (task, *options, *changes))
+from reproduction.planned import Planned
+from reproduction.planned import run as _run
 
 
 def _lorenz() -> Iterator[Planned]:
