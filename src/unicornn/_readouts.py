@@ -162,10 +162,8 @@ class Standardised(nn.BatchNorm1d):
         if self.num_batches_tracked < FIRST:
             share = 1 / (1 + int(self.num_batches_tracked))
             shift = input.mean(0) - self.running_mean
-            within = input.var(0, correction=0) - self.running_var
-            if share < 1:
-                within += (1 - share) * shift**2
-            self.running_var += share * within
+            spread = input.var(0, correction=0) + (1 - share) * shift**2
+            self.running_var += share * (spread - self.running_var)
             self.running_mean += share * shift
             self.num_batches_tracked += 1
 
