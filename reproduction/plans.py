@@ -5,79 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from reproduction.lorenz import lorenz, trials
 from reproduction.planned import Planned
 from reproduction.planned import run as _run
-
-
-def _lorenz() -> Iterator[Planned]:
-    """All with one cycle of the learning rate."""
-    ours: dict[str, dict[str, object]] = {
-        "0.9": {"batch_size": 4, "lr": 0.015, "dt": "0.8,0.4", "alpha": 1},
-        "8": {"batch_size": 8, "lr": 0.005, "dt": 1, "alpha": 1, "inputs": "deviation"},
-    }
-    theirs: dict[str, dict[str, object]] = {
-        "lstm": {"batch_size": 8, "lr": 0.01},
-        "cornn": {"batch_size": 8, "lr": 0.01, "dt": 0.5, "gamma": 1, "epsilon": 1.5},
-    }
-    many = {"unicornn": {"0.9": "150", "8": "200"}, "lstm": {"0.9": "60", "8": "60"}, "cornn": {"0.9": "60", "8": "60"}}
-    for (model, epochs), seed, F in product(many.items(), range(5), ("0.9", "8")):
-        settings = ours[F] if model == "unicornn" else theirs[model]
-        options = ("--model", model, "--seed", str(seed), "--epochs", epochs[F])
-        yield _run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings)
-
-
-def _trials() -> Iterator[Planned]:
-    """What Lorenz 96's settings were chosen by: one seed, few epochs, the validation set."""
-    first: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "dt": 0.4, "alpha": 1, "lr": 0.02}
-    slower = first | {"dt": 1, "lr": 0.005}
-    spread = first | {"init": "spread", "batch_size": 4, "lr": 0.015, "dt": "0.8,0.4"}
-    fewer = {"batch_size": 2, "lr": 0.01}
-    shorter = spread | {"batch_size": 2, "lr": 0.006, "dt": "0.6,0.3", "alpha": 0.2}
-    for name, epochs, settings in (
-        ("F0.9", "50", first),
-        ("F0.9-alpha-0", "50", first | {"alpha": 0}),
-        ("F0.9-alpha-3", "50", first | {"alpha": 3}),
-        ("F0.9-alpha-8", "50", first | {"alpha": 8}),
-        ("F0.9-lr-0.04", "50", first | {"lr": 0.04}),
-        ("F0.9-batch-4", "50", first | {"batch_size": 4, "lr": 0.015}),
-        ("F0.9-dt-0.8-0.4", "50", first | {"dt": "0.8,0.4"}),
-        ("F0.9-dt-1", "40", slower),
-        ("F0.9-dt-1-deviation", "40", slower | {"inputs": "deviation"}),
-        ("F0.9-dt-2", "40", slower | {"dt": 2}),
-        ("F0.9-dt-1-lr-0.02", "40", slower | {"lr": 0.02}),
-        ("F0.9-dt-0.5", "200", first | {"dt": 0.5, "lr": 0.01}),
-        ("F0.9-deviation", "60", first | {"inputs": "deviation"}),
-        ("F0.9-spread", "50", spread),
-        ("F0.9-spread-deviation", "50", spread | {"inputs": "deviation"}),
-        ("F0.9-spread-dt-0.8", "50", spread | {"dt": "0.8,0.8", "lr": 0.007}),
-        ("F0.9-spread-alpha-0.3", "50", spread | {"alpha": 0.3}),
-        ("F0.9-spread-alpha-0.1", "50", spread | {"alpha": 0.1}),
-        ("F0.9-spread-alpha-0.03", "50", spread | {"alpha": 0.03}),
-        ("F0.9-spread-batch-2", "50", spread | fewer),
-        ("F0.9-spread-alpha-0.1-batch-2", "50", spread | fewer | {"alpha": 0.1}),
-        ("F0.9-spread-alpha-0.2-batch-2", "150", spread | fewer | {"alpha": 0.2}),
-        ("F0.9-spread-alpha-0.1-lr-0.006", "150", spread | fewer | {"alpha": 0.1, "lr": 0.006}),
-        ("F0.9-spread-horizon", "50", spread | fewer | {"alpha": 0.2, "horizon": 100}),
-        ("F0.9-spread-lr-0.006", "50", spread | fewer | {"alpha": 0.3, "lr": 0.006}),
-        ("F0.9-spread-dt-0.6", "50", shorter),
-        ("F0.9-spread-dt-0.6-horizon", "50", shorter | {"alpha": 0.3, "lr": 0.01, "horizon": 100}),
-        ("F0.9-spread-dt-0.6-batch-1", "50", shorter | {"batch_size": 1}),
-        ("F0.9-spread-dt-0.6-batch-1-longer", "150", shorter | {"batch_size": 1}),
-        ("F0.9-spread-dt-0.6-alpha-0.1", "50", shorter | {"alpha": 0.1}),
-        ("F8-dt-1-lr-0.015", "40", slower | {"lr": 0.015}),
-        ("F8-dt-0.4-deviation", "60", first | {"alpha": 3, "lr": 0.01, "inputs": "deviation"}),
-        ("F8-dt-1-deviation", "60", slower | {"inputs": "deviation"}),
-        ("F8-dt-1", "40", slower),
-        ("F8-dt-1-deviation-lr-0.015", "40", slower | {"lr": 0.015, "inputs": "deviation"}),
-        ("F8-dt-2", "40", slower | {"dt": 2}),
-    ):
-        yield _run(name, "lorenz96", "--epochs", epochs, F=name.partition("-")[0][1:], **settings)
-    for F, (dt, gamma, epsilon) in product(("0.9", "8"), ((0.25, 2, 3), (0.5, 1, 1.5))):
-        options = ("--model", "cornn", "--epochs", "15")
-        common: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "lr": 0.01}
-        own = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
-        yield _run(f"F{F}-cornn-dt-{dt}", "lorenz96", *options, F=F, **common, **own)
-
 
 SUMS: dict[str, object] = {
     "num_layers": 1, "dt": 0.0066, "dropout": 0, "readout": "state", "feature_norm": "start", "readout_init": "zero",
@@ -320,7 +250,7 @@ RATES = ONCE | {"patch": 16, "dt": 0.5, "alpha": 10, "standardise": "true", "lr"
 def _scales() -> Iterator[Planned]:
     """Time scales spread from the start, one cycle of the learning rate; psMNIST pixel by pixel, CIFAR-10 with the
     noise of the authors' code."""
-    lorenz = ONCE | {"clip": 0.1, "F": 0.9, "batch_size": 1, "lr": 0.003, "dt": "0.6,0.3", "alpha": 0.2}
+    forecast = ONCE | {"clip": 0.1, "F": 0.9, "batch_size": 1, "lr": 0.003, "dt": "0.6,0.3", "alpha": 0.2}
     decay = {"optimizer": "adamw", "weight_decay": 0.01}
     for name, seed, epochs, more in (
         ("lorenz", 0, "200", {}), ("lorenz", 1, "200", {}), ("lorenz-longer", 0, "400", {}),
@@ -328,7 +258,7 @@ def _scales() -> Iterator[Planned]:
         ("lorenz-both", 0, "900", decay | {"lr": 0.002}),
         ("lorenz-averaged", 0, "600", {"lr": 0.002, "average": 0.999}),
     ):  # fmt: skip
-        yield _run(f"{name}-{seed}", "lorenz96", "--seed", str(seed), "--epochs", epochs, **lorenz | more)
+        yield _run(f"{name}-{seed}", "lorenz96", "--seed", str(seed), "--epochs", epochs, **forecast | more)
     for name, epochs in (("psmnist", "24"), ("psmnist-longer", "36")):  # the second went on where the first had ended
         yield _run(name, "psmnist", "--epochs", epochs, lr=0.002, dropout=0.05, **ONCE)
     with_energies = ONCE | {"readout": "last+energy"}  # which wants a lower learning rate
@@ -350,14 +280,21 @@ def _states() -> Iterator[Planned]:
 
 
 def _images() -> Iterator[Planned]:
-    """CIFAR-10 with standardised pixels and mirror images; sequences grow in two stages. The longer run went on from
-    epoch 22 of the other, whose learning rate it had until then."""
-    for name, epochs, budget in (("cifar10-short", "28", "80m"), ("cifar10", "38", "95m")):
-        yield _run(
-            name, "cifar10-noise", "--variant", "authors", "--epochs", epochs, "--budget", budget, schedule="onecycle",
-            clip=1, alpha=7, lr=0.006, batch_size=50, pixels="standardised", flip="true", short_epochs="10,2",
-            short_steps="100,316",
-        )  # fmt: skip
+    """CIFAR-10 with standardised pixels and mirror images; sequences grow in two stages. "cifar10" went on from
+    epoch 22 of "cifar10-short", whose learning rate it had until then; the last two have averaged weights."""
+    recipe: dict[str, object] = {
+        "schedule": "onecycle", "clip": 1, "alpha": 7, "lr": 0.006, "batch_size": 50, "pixels": "standardised",
+        "flip": "true", "short_epochs": "10,2", "short_steps": "100,316",
+    }  # fmt: skip
+    longer = recipe | {"short_epochs": "16,4", "average": 0.999}
+    for name, noise, epochs, budget, settings in (
+        ("cifar10-short", "authors", "28", "80m", recipe),
+        ("cifar10", "authors", "38", "95m", recipe),
+        ("cifar10-longer", "authors", "46", "135m", longer),
+        ("cifar10-uniform", "", "46", "135m", longer),
+    ):
+        variant = ("--variant", noise) if noise else ()
+        yield _run(name, "cifar10-noise", *variant, "--epochs", epochs, "--budget", budget, **settings)
 
 
 def _rate_trials() -> Iterator[Planned]:
@@ -377,8 +314,8 @@ GROUPS = {
     "states": _states,
     "images": _images,
     "rate-trials": _rate_trials,
-    "lorenz": _lorenz,
-    "trials": _trials,
+    "lorenz": lorenz,
+    "trials": trials,
     "imdb": _imdb,
     "imdb-trials": _imdb_trials,
     "curves": _curves,

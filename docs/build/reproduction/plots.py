@@ -27,11 +27,14 @@ def _curves() -> Iterator[tuple[str, Figure]]:
             f"curve-{run['name']}",
             learning_curves({"ours": [curve(run)]}, run["metric"], reference=authors(run["name"])),
         )
-    for kind, name in (("recipe", "recipes"), ("scale", "scales"), ("state", "states"), ("image", "images")):
+    for kind, name in (("recipe", "recipes"), ("scale", "scales"), ("state", "states")):
         for run in group(name):
             if (reference := authors(run["name"])) is not None:
                 plot = learning_curves({"ours": [curve(run)]}, run["metric"], reference=reference)
                 yield f"{kind}-{run['name']}", plot
+    if images := group("images"):
+        lines = {run["name"]: [curve(run)] for run in images}
+        yield "image-cifar10", learning_curves(lines, images[0]["metric"], reference=authors("cifar10"))
     if imdb := group("imdb"):
         theirs = [curve(run) for run in group("protocol") if run["task"] == "imdb"]
         lines = {"our recipes": [curve(run) for run in imdb], "the authors' protocol, here": theirs}

@@ -52,8 +52,10 @@ WHOLE = "the whole state is read"
 IMAGES = "standardised pixels"
 MIRRORED = "mirror images"
 SUMS = "one layer of slow oscillators, whose whole state is read; rare words are moved little; averaged weights"
+AVERAGED = "averaged weights"
 STEPS = "several samples per step"
 SHIFTED = "windows that begin anywhere in their first 4 s; no dropout"
+WIDE = "one layer of 700 units instead of two of 90, as many parameters"
 NOTHING = "the paper gives no settings"
 
 
@@ -83,6 +85,7 @@ ROWS = (
         "noise-padded CIFAR-10, one normal tail for all images, as in the authors' code", "cifar10-noise", 128,
         Source("curves", "cifar10"),
         (
+            Source("images", "cifar10-longer", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}; {AVERAGED}"),
             Source("images", "cifar10(-short)?", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}"),
             Source("states", "cifar10", f"{WHOLE}; {GROWING}; {IMAGES}; {SPREAD}; {CYCLE}"),
             Source("scales", "cifar10", f"{SPREAD}; {SHORT}"),
@@ -92,7 +95,11 @@ ROWS = (
     ),
     Row(
         "noise-padded CIFAR-10, uniform noise, as the paper describes it", "cifar10-noise", 128, None,
-        (Source("recipes", "cifar10-uniform", SHORT),), note="not run",
+        (
+            Source("images", "cifar10-uniform", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}; {AVERAGED}"),
+            Source("recipes", "cifar10-uniform", SHORT),
+        ),
+        note="not run",
     ),
     Row(
         "EigenWorms", "eigenworms", 32, None, (),
@@ -111,12 +118,20 @@ ROWS = (
     Row(
         "Lorenz 96, F = 0.9", "lorenz96", 90, None,
         (
+            Source("lorenz", r"F0.9-wide-\d", f"{NOTHING}; {WIDE}; {SPREAD}"),
             Source("scales", r"lorenz(-\w+)?-\d", f"{NOTHING}; {SPREAD}"),
             Source("lorenz", r"F0.9-unicornn-\d", NOTHING),
         ),
         F=0.9,
     ),
-    Row("Lorenz 96, F = 8", "lorenz96", 90, None, (Source("lorenz", r"F8-unicornn-\d", NOTHING),), F=8.0),
+    Row(
+        "Lorenz 96, F = 8", "lorenz96", 90, None,
+        (
+            Source("lorenz", r"F8-wide-\d", f"{NOTHING}; {WIDE}; {SPREAD}"),
+            Source("lorenz", r"F8-unicornn-\d", NOTHING),
+        ),
+        F=8.0,
+    ),
 )  # fmt: skip
 
 
