@@ -32,6 +32,14 @@ def run(*arguments):
     return result
 
 
+def test_a_dry_run_says_that_there_is_no_target(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(6), y=["a", "b"] * 3)
+    assert "--target" in run("fit", tmp_path / "a.npz", "--dry-run").stdout
+    assert "--target" not in run("fit", tmp_path / "a.npz", "--target", "y", "--dry-run").stdout
+    (tmp_path / "a.tsv").write_text("1\t0.5\t0.25\n2\t1\t2\n")  # brings its own
+    assert "--target" not in run("fit", tmp_path / "a.tsv", "--dry-run").stdout
+
+
 def test_from_a_file_to_predictions(table, tmp_path):
     dry = run("fit", table, "--target", "kind", "--out", tmp_path / "m", "--dry-run")
     assert "16" in dry.stdout

@@ -53,10 +53,13 @@ def fit_series(
     from unicornn.lab.fit._fit import NO_TARGET
     from unicornn.lab.fit._report import write_report
 
-    if target is None and file.suffix.lower() not in (".ts", ".tsv") and not dry_run:
+    none = target is None and file.suffix.lower() not in (".ts", ".tsv")
+    if none and not dry_run:
         raise BadValue(NO_TARGET)
     if dry_run:
         _show(file, scan(file, target, id_, time))
+        if none:
+            console.print("no target: --target names the column or array to be predicted")
         return
     data = read(file, target, id_, time)
     _show(file, [data])
