@@ -14,6 +14,7 @@ WIDE: dict[str, object] = {
     "schedule": "onecycle",
     "batch_size": 1,
 }
+ONE: dict[str, object] = {"schedule": "onecycle", "batch_size": 1, "lr": 0.003}
 WIDE_09: dict[str, object] = WIDE | {"clip": 0.1, "dt": 0.6, "alpha": 0.2, "lr": 0.02}
 WIDE_8: dict[str, object] = WIDE | {"clip": 1, "dt": 1, "alpha": 1, "lr": 0.01, "inputs": "deviation"}
 
@@ -34,6 +35,9 @@ def lorenz() -> Iterator[Planned]:
         settings = ours[F] if model == "unicornn" else theirs[model]
         options = ("--model", model, "--seed", str(seed), "--epochs", epochs[F])
         yield run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings)
+    for model in ("cornn", "lstm"):  # the batches and epochs of "wide"
+        options = ("--model", model, "--epochs", "60")
+        yield run(f"F0.9-{model}-batch-1", "lorenz96", *options, F="0.9", **ONE)
     for seed, (F, wide) in product(range(3), (("0.9", WIDE_09), ("8", WIDE_8 | {"lr": 0.006}))):
         yield run(f"F{F}-wide-{seed}", "lorenz96", "--seed", str(seed), "--epochs", "60", F=F, **wide)
 
@@ -99,6 +103,5 @@ def trials() -> Iterator[Planned]:
         common: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "lr": 0.01}
         own = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
         yield run(f"F{F}-cornn-dt-{dt}", "lorenz96", *options, F=F, **common, **own)
-    for model in ("cornn", "lstm"):  # the batches of the wide layer
-        options = ("--model", model, "--epochs", "20")
-        yield run(f"F0.9-{model}-batch-1", "lorenz96", *options, F="0.9", schedule="onecycle", batch_size=1, lr=0.003)
+    for model in ("cornn", "lstm"):  # the batches and epochs of "wide"
+        yield run(f"F0.9-{model}-batch-1", "lorenz96", "--model", model, "--epochs", "20", F="0.9", **ONE)

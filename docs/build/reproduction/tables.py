@@ -72,21 +72,23 @@ def sizes(run: Record) -> str:
 def lorenz() -> list[str]:
     """Models by F, ours also with time scales spread from the start, and as one wide layer."""
 
-    def key(run: Record) -> tuple[float, str, str, str, int]:
+    def key(run: Record) -> tuple[float, str, str, str, int, int]:
         own = settings(run)
         shown = run["model"] + (", spread" if own.get("init") == "spread" else "")
-        return own["F"], run["model"], shown + (", averaged" if own.get("average") else ""), sizes(run), own["epochs"]
+        shown += ", averaged" if own.get("average") else ""
+        return own["F"], run["model"], shown, sizes(run), own["batch_size"], own["epochs"]
 
     found = [*group("lorenz"), *(run for run in group("scales") if run["task"] == "lorenz96")]
     rows = [
         [
-            F, shown, units, runs[0]["parameters"], test_words(runs), best(runs), paper("lorenz96", model, F=F),
-            len(runs), epochs(runs), time_taken(runs),
+            F, shown, units, runs[0]["parameters"], batch, epochs(runs), test_words(runs), best(runs),
+            paper("lorenz96", model, F=F), len(runs), time_taken(runs),
         ]
-        for (F, model, shown, units, _), runs in together(found, key).items()
+        for (F, model, shown, units, batch, _), runs in together(found, key).items()
     ]  # fmt: skip
     head = [
-        "F", "model", "layers × units", "parameters", "test NRMSE", "best", "paper", "seeds", "epochs", "time of a run",
+        "F", "model", "layers × units", "parameters", "batch", "epochs", "test NRMSE", "best", "paper", "seeds",
+        "time of a run",
     ]  # fmt: skip
     return table(head, sorted(rows, key=lambda row: (row[0], not row[1].startswith("unicornn"), row[1])))
 
