@@ -14,9 +14,9 @@ WIDE: dict[str, object] = {
     "schedule": "onecycle",
     "batch_size": 1,
 }
-ONE: dict[str, object] = {"schedule": "onecycle", "batch_size": 1, "lr": 0.003}
 WIDE_09: dict[str, object] = WIDE | {"clip": 0.1, "dt": 0.6, "alpha": 0.2, "lr": 0.02}
 WIDE_8: dict[str, object] = WIDE | {"clip": 1, "dt": 1, "alpha": 1, "lr": 0.01, "inputs": "deviation"}
+ONE: dict[str, object] = {"schedule": "onecycle", "batch_size": 1, "lr": 0.003}  # coRNN and LSTM, with its batches
 
 
 def lorenz() -> Iterator[Planned]:
@@ -35,7 +35,7 @@ def lorenz() -> Iterator[Planned]:
         settings = ours[F] if model == "unicornn" else theirs[model]
         options = ("--model", model, "--seed", str(seed), "--epochs", epochs[F])
         yield run(f"F{F}-{model}-{seed}", "lorenz96", *options, schedule="onecycle", F=F, **settings)
-    for model in ("cornn", "lstm"):  # the batches and epochs of "wide"
+    for model in ("cornn", "lstm"):
         options = ("--model", model, "--epochs", "60")
         yield run(f"F0.9-{model}-batch-1", "lorenz96", *options, F="0.9", **ONE)
     for seed, (F, wide) in product(range(3), (("0.9", WIDE_09), ("8", WIDE_8 | {"lr": 0.006}))):
@@ -103,5 +103,5 @@ def trials() -> Iterator[Planned]:
         common: dict[str, object] = {"schedule": "onecycle", "clip": 1, "batch_size": 8, "lr": 0.01}
         own = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
         yield run(f"F{F}-cornn-dt-{dt}", "lorenz96", *options, F=F, **common, **own)
-    for model in ("cornn", "lstm"):  # the batches and epochs of "wide"
+    for model in ("cornn", "lstm"):
         yield run(f"F0.9-{model}-batch-1", "lorenz96", "--model", model, "--epochs", "20", F="0.9", **ONE)

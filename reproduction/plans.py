@@ -287,14 +287,14 @@ def _images() -> Iterator[Planned]:
         "flip": "true", "short_epochs": "10,2", "short_steps": "100,316",
     }  # fmt: skip
     longer = recipe | {"short_epochs": "16,4", "average": 0.999}
+    normal = ("--variant", "authors")
     for name, noise, epochs, budget, settings in (
-        ("cifar10-short", "authors", "28", "80m", recipe),
-        ("cifar10", "authors", "38", "95m", recipe),
-        ("cifar10-longer", "authors", "46", "135m", longer),
-        ("cifar10-uniform", "", "46", "135m", longer),
+        ("cifar10-short", normal, "28", "80m", recipe),
+        ("cifar10", normal, "38", "95m", recipe),
+        ("cifar10-longer", normal, "46", "135m", longer),
+        ("cifar10-uniform", (), "46", "135m", longer),
     ):
-        variant = ("--variant", noise) if noise else ()
-        yield _run(name, "cifar10-noise", *variant, "--epochs", epochs, "--budget", budget, **settings)
+        yield _run(name, "cifar10-noise", *noise, "--epochs", epochs, "--budget", budget, **settings)
 
 
 def _rate_trials() -> Iterator[Planned]:

@@ -50,8 +50,8 @@ SHORT = "short sequences first"
 GROWING = "sequences that grow"
 WHOLE = "the whole state is read"
 IMAGES = "standardised pixels"
-MIRRORED = "mirror images"
-SUMS = "one layer of slow oscillators, whose whole state is read; rare words are moved little; averaged weights"
+PICTURES = f"{GROWING}; {IMAGES}; mirror images; {CYCLE}"
+SUMS = "one layer of slow oscillators, whose whole state is read; rare words are moved little"
 AVERAGED = "averaged weights"
 STEPS = "several samples per step"
 SHIFTED = "windows that begin anywhere in their first 4 s; no dropout"
@@ -85,8 +85,8 @@ ROWS = (
         "noise-padded CIFAR-10, one normal tail for all images, as in the authors' code", "cifar10-noise", 128,
         Source("curves", "cifar10"),
         (
-            Source("images", "cifar10-longer", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}; {AVERAGED}"),
-            Source("images", "cifar10(-short)?", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}"),
+            Source("images", "cifar10-longer", f"{PICTURES}; {AVERAGED}"),
+            Source("images", "cifar10(-short)?", PICTURES),
             Source("states", "cifar10", f"{WHOLE}; {GROWING}; {IMAGES}; {SPREAD}; {CYCLE}"),
             Source("scales", "cifar10", f"{SPREAD}; {SHORT}"),
             Source("recipes", "cifar10", SHORT),
@@ -96,7 +96,7 @@ ROWS = (
     Row(
         "noise-padded CIFAR-10, uniform noise, as the paper describes it", "cifar10-noise", 128, None,
         (
-            Source("images", "cifar10-uniform", f"{GROWING}; {IMAGES}; {MIRRORED}; {CYCLE}; {AVERAGED}"),
+            Source("images", "cifar10-uniform", f"{PICTURES}; {AVERAGED}"),
             Source("recipes", "cifar10-uniform", SHORT),
         ),
         note="not run",
@@ -110,7 +110,7 @@ ROWS = (
     Row(
         "IMDB", "imdb", 128, Source("protocol", r"imdb-\d"),
         (
-            Source("imdb", r"sums-\d", f"lengths honoured; our tokeniser; {CYCLE}; {SUMS}"),
+            Source("imdb", r"sums-\d", f"lengths honoured; our tokeniser; {CYCLE}; {SUMS}; {AVERAGED}"),
             Source("imdb", r"fifty-\d", f"lengths honoured; our tokeniser; {CYCLE}"),
         ),
         "imdb",

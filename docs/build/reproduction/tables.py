@@ -65,6 +65,7 @@ def paper(task: str, model: str, **options: Any) -> str:
 
 
 def sizes(run: Record) -> str:
+    """Layers × units."""
     own = settings(run)
     return f"{own.get('num_layers', 1)} × {own['hidden_size']}"
 
