@@ -25,7 +25,7 @@ SETTINGS = {"default": (0.1, 1.0), "psMNIST": (0.482, 12.53), "EigenWorms, layer
 
 @torch.no_grad()
 def error(layer: UnICORNN, u: torch.Tensor, dtype: torch.dtype) -> float:
-    """The largest difference from the layer's outputs, of eq:ucrn with the state in ``dtype``."""
+    """The largest difference from the layer's outputs, of Eq. (6) with the state in ``dtype``."""
     h = u
     for l in range(layer.num_layers):
         x = h @ layer.V[l].t() + layer.b[l]

@@ -1,4 +1,4 @@
-"""The paper's fig:speed and the memory of a training step, on a GPU.
+"""The paper's Fig. 2 and the memory of a training step, on a GPU.
 
     python -m benchmarks.gpu                       # on a machine with a GPU; some minutes
     python -m benchmarks.gpu --toy --out DIR       # without one: the same code on toy sizes, by Triton's interpreter
@@ -29,7 +29,7 @@ from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import training_step
 
 HALF = torch.bfloat16
-WAYS = ("store", "invert")
+WAYS = ("stored", "reversible")
 BASELINES = {"LSTM, 1 layer": ("lstm", 1), "SRU, 2 layers": ("sru", 2), "IndRNN, 2 layers": ("indrnn", 2)}
 
 
@@ -67,11 +67,11 @@ def dtypes(device: torch.device) -> list[torch.dtype]:
 
 
 def ours(way: str, d: int, m: int) -> nn.Module:
-    return UnICORNN(d, m, 2, backward=way, backend="triton")
+    return UnICORNN(d, m, 2, gradient=way, backend="triton")
 
 
 def models(d: int, m: int, device: torch.device) -> tuple[dict[str, nn.Module], dict[str, str]]:
-    """Those of fig:speed and ours in bfloat16; and those that had to be left out, with the reason."""
+    """Those of Fig. 2 and ours in bfloat16; and those that had to be left out, with the reason."""
     nets = {f"UnICORNN, 2 layers, {way}": ours(way, d, m) for way in WAYS}
     nets |= {name: MODELS[model](d, m, L) for name, (model, L) in BASELINES.items()}
     left_out: dict[str, str] = {}
@@ -91,10 +91,10 @@ def is_exact(dtype: torch.dtype, size: Size, device: torch.device) -> dict[str, 
         start = layer.inverse(u, layer(u, output="last")[1])
     results = {}
     for way in WAYS:
-        layer.backward = way
+        layer.gradient = way
         output, _ = layer(u)
         results[way] = (output, *torch.autograd.grad(output.float().square().sum(), [u, *layer.parameters()]))
-    same = all(torch.equal(a, b) for a, b in zip(results["invert"], results["store"], strict=True))
+    same = all(torch.equal(a, b) for a, b in zip(results["reversible"], results["stored"], strict=True))
     return {"exact reversal": not any(bool(t.any()) for t in start), "invert = store": same}
 
 
@@ -166,7 +166,7 @@ def table(result: dict[str, Any]) -> str:
     for N, times in size["milliseconds"].items():
         lines.append(f"\nForward and backward, N={N}, b={size['b']}, d={size['d']}, m={size['m']}")
         lines.append(f"  {'':37} {'ms':>10}  {'/ store':>8}")
-        lines += [f"  {name:37} {t:10.3f}  {t / times['UnICORNN, 2 layers, store']:8.2f}" for name, t in times.items()]
+        lines += [f"  {name:37} {t:10.3f}  {t / times['UnICORNN, 2 layers, stored']:8.2f}" for name, t in times.items()]
     lines += [f"  left out: {name} ({reason})" for name, reason in result["left_out"].items()]
     size = result["memory"]
     lines.append(f"\nMemory of a training step in MiB, b={size['b']}, d={size['d']}, m={size['m']}, two layers")

@@ -26,11 +26,11 @@ SETTINGS = {
 LIMIT = 20.0  # seconds for one ratio
 
 
-def cost(N: int, b: int, d: int, m: int, L: int, backward: str) -> dict[str, float]:
+def cost(N: int, b: int, d: int, m: int, L: int, gradient: str) -> dict[str, float]:
     """Times in milliseconds, with a horizon and without, and their ratio."""
     torch.manual_seed(0)
     u = torch.randn(N, b, d)
-    without, with_horizon = (UnICORNN(d, m, L, dt=0.01, backward=backward, horizon=h) for h in (None, H))
+    without, with_horizon = (UnICORNN(d, m, L, dt=0.01, gradient=gradient, horizon=h) for h in (None, H))
     for layer in (without, with_horizon):
         training_step(layer, u[:WARM_UP], "last")
     found = ratio(
@@ -43,8 +43,8 @@ def main() -> None:
     torch.set_flush_denormal(True)
     rows = []
     for name, sizes in SETTINGS.items():
-        for backward in ("invert", "store"):
-            rows.append({"setting": name, "backward": backward, **cost(*sizes, backward)})
+        for gradient in ("reversible", "stored"):
+            rows.append({"setting": name, "gradient": gradient, **cost(*sizes, gradient)})
             print(rows[-1], flush=True)
     found = {"command": "python -m benchmarks.horizon", "horizon": H, "milliseconds": rows}
     write_json(ROOT / "results" / "horizon.json", found | {**environment(), "threads": torch.get_num_threads()})

@@ -52,11 +52,11 @@ def compare(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, Any
 def wide_layer() -> tuple[Tensor, nn.LSTM, list[tuple[str, UnICORNN, Callable[..., None]]]]:
     """The input, one layer of LSTM, and what is done with two layers of ours, under a name."""
     N, b, d, m = WIDE
-    store, invert = (UnICORNN(d, m, 2, backward=way) for way in ("store", "invert"))
+    store, invert = (UnICORNN(d, m, 2, gradient=way) for way in ("stored", "reversible"))
     u = torch.randn(N, b, d)
     for net in (store, invert):
         low(net, u[:WARM_UP], train)
-    return u, nn.LSTM(d, m), [("store", store, train), ("invert", invert, train), ("forward", store, forward_pass)]
+    return u, nn.LSTM(d, m), [("stored", store, train), ("reversible", invert, train), ("forward", store, forward_pass)]
 
 
 def bfloat16() -> dict[str, Any]:
@@ -96,7 +96,7 @@ def own_time(threads: int, until: float) -> float:
     """The mean time of a training step in milliseconds, up to a moment."""
     torch.set_num_threads(threads)
     N, b, d, m = LONG
-    net, u = UnICORNN(d, m, 2, backward="store"), torch.randn(N, b, d)
+    net, u = UnICORNN(d, m, 2, gradient="stored"), torch.randn(N, b, d)
     train(net, u)
     start, count = time.time(), 0
     while count == 0 or time.time() < until:
@@ -122,12 +122,12 @@ def rivals() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (N, b, d, m) in (("wide", WIDE), ("long", LONG)):
         u, lstm = torch.randn(N, b, d), nn.LSTM(d, m)
-        for way in ("store", "invert"):
-            net = UnICORNN(d, m, 2, backward=way)
+        for way in ("stored", "reversible"):
+            net = UnICORNN(d, m, 2, gradient=way)
             train(net, u[:WARM_UP])
             found[f"{name}, {way}"] = compare(partial(train, net, u), partial(train, lstm, u))
         found[f"{name}, forward"] = compare(partial(forward_pass, net, u), partial(forward_pass, lstm, u))
-        one, mingru = UnICORNN(d, m, 1, backward="store"), MinGRU(d, m)
+        one, mingru = UnICORNN(d, m, 1, gradient="stored"), MinGRU(d, m)
         for each in (one, mingru):
             train(each, u[:WARM_UP])
         found[f"{name}, minGRU"] = compare(partial(train, one, u), partial(train, mingru, u))

@@ -38,7 +38,7 @@ STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))
 def network(L: int, S: int, dt: float, m: int = 3) -> UnICORNN:
     """The same for every Δt, with weights of order one."""
     torch.manual_seed(0)
-    layer = UnICORNN(2, m, L, dt=dt, residual=S, dtype=torch.float64)
+    layer = UnICORNN(2, m, L, dt=dt, skip_layers=S, dtype=torch.float64)
     for matrix in (*layer.V, *(Λ for Λ in layer.Lambda if Λ is not None)):
         nn.init.uniform_(matrix, -1, 1)
     return layer
@@ -106,12 +106,12 @@ def slack(networks: int) -> dict[str, dict[str, float]]:
         run = theory.orbits(layer, u)
         for letter, bound in itertools.product("yz", ("", "_always")):
             seen = torch.stack([getattr(o, letter)[1:].abs().amax((1, 2)) for o in run]).amax(0)
-            name = f"{letter}, at any length" if bound else f"{letter}, eq:hsbd"
+            name = f"{letter}, at any length" if bound else f"{letter}, Suppl. Eq. (7)"
             ratios[name].append(float((getattr(limits, letter + bound) / seen).min()))
         loss = (layer(u)[0] - target).square().sum() / 2 / N
         largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
         if layer.num_layers == 1:
-            ratios["gradient, eq:gbd, one layer"].append(limits.gradient / largest)
+            ratios["gradient, Eq. (12), one layer"].append(limits.gradient / largest)
         ratios["gradient, at any length and depth"].append(limits.gradient_always / largest)
     return {k: {"least": min(v), "median": sorted(v)[len(v) // 2]} for k, v in ratios.items()}
 
@@ -121,7 +121,7 @@ def trained(steps: int, N: int = 200, b: int = 64) -> tuple[UnICORNN, theory.Wei
     torch.manual_seed(0)
     images, labels = (torch.as_tensor(t) for t in load_digits(return_X_y=True))
     x = images.float().view(-1, 8, 8)
-    layer, readout = UnICORNN(8, 32, 3, dt=0.25, alpha=13.0, backward="store"), nn.Linear(32, 10)
+    layer, readout = UnICORNN(8, 32, 3, dt=0.25, alpha=13.0, gradient="stored"), nn.Linear(32, 10)
     parameters = [*layer.parameters(), *readout.parameters()]
     optimiser = torch.optim.Adam(parameters, 1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=steps)
@@ -146,7 +146,7 @@ def baselines() -> dict[str, nn.Module]:
     torch.manual_seed(0)
     return {
         "UnICORNN, 2 layers": UnICORNN(2, 32, 2),
-        "UnICORNN, 5 layers, S=2": UnICORNN(2, 32, 5, residual=2),
+        "UnICORNN, 5 layers, S=2": UnICORNN(2, 32, 5, skip_layers=2),
         "LSTM": nn.LSTM(2, 32),
         "GRU": nn.GRU(2, 32),
         "RNN": nn.RNN(2, 32),

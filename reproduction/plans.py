@@ -100,7 +100,7 @@ def _worms_alone() -> Iterator[Planned]:
 
 
 def _subsampling() -> Iterator[Planned]:
-    """fig:worms: these entries and no others, read as above. Of the last ones there are fewer pieces; random ones have
+    """Fig. 3: these entries and no others, read as above. Of the last ones there are fewer pieces; random ones have
     a larger Δt, so that the oscillators' time is the same, as far as the scheme is stable. All entries: above."""
     for fold, entries, how in product(range(WORMS), (1000, 4000, 10_000), ("last", "random")):
         share = 18_000 / entries
@@ -180,7 +180,7 @@ def _equal() -> Iterator[Planned]:
 
 
 def _ablations() -> Iterator[Planned]:
-    """fig:ablation and fig:cifar on a twelfth of the training images, N = 100, with half the units."""
+    """Fig. 4 and Fig. 6 on a twelfth of the training images, N = 100, with half the units."""
     smaller: dict[str, object] = {
         "images": 4000, "steps": 100, "hidden_size": 64, "schedule": "onecycle", "lr": 0.01, "clip": 1,
     }  # fmt: skip
@@ -196,8 +196,8 @@ def _ablations() -> Iterator[Planned]:
         for seed in range(5 if L == 3 else 2):
             yield run(f"stacked-{L}", seed, num_layers=L)
         for seed in range(2):
-            yield run(f"residual-{L}", seed, num_layers=L, residual=2)
-            yield run(f"frozen-{L}", seed, num_layers=L, train_time_step="false")
+            yield run(f"residual-{L}", seed, num_layers=L, skip_layers=2)
+            yield run(f"frozen-{L}", seed, num_layers=L, learn_dt="false")
 
 
 def _protocol() -> Iterator[Planned]:

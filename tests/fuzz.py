@@ -42,7 +42,7 @@ VALUES: list[Any] = [
     u[..., :2], u.to_sparse(), u[None], (y, y), (y,), (y, y, y), (y, None), (y, y.double()), (y[:1], y[:1]), [y, y],
     y, State(y, y), State(y), State(), State(y, y, grid=torch.zeros(1, dtype=torch.uint8)), State(y, y,
     mask=torch.ones(1)), FINAL, FINAL.y, torch.float32, torch.float64, torch.int64, torch.complex64, torch.float16,
-    torch.device("cpu"), "meta", "cuda:99", "paper", "spread", "mean", "energy", "invert", "store", "reference",
+    torch.device("cpu"), "meta", "cuda:99", "paper", "spread", "mean", "energy", "reversible", "stored", "reference",
     "triton", "lstm", WEIGHTS, tuple(WEIGHTS), WEIGHTS._replace(w=[]), WEIGHTS._replace(V=WEIGHTS.V[:1]),
     WEIGHTS._replace(b=None), WEIGHTS._replace(c=[None] * L), WEIGHTS._replace(Lambda=[]), WEIGHTS._replace(Lambda=3),
     WEIGHTS._replace(Lambda=[None, torch.zeros(m, d), None]), WEIGHTS._replace(w=[torch.zeros(m, m)] * L),
@@ -68,8 +68,8 @@ class Target:
 def targets() -> list[Target]:
     common = {"dropout": 0.0, "batch_first": False, "device": None, "dtype": None}
     sizes = {"input_size": d, "hidden_size": m}
-    flags = {"train_time_step": True, "bidirectional": False}
-    own = {"dt": 0.1, "alpha": 1.0, "backward": "invert", "backend": "auto"}
+    flags = {"learn_dt": True, "bidirectional": False}
+    own = {"dt": 0.1, "alpha": 1.0, "gradient": "reversible", "backend": "auto"}
     run = {"state": (y, y), "lengths": [5, 2], "output": "all"}
     fading = {"horizon": None}
     sequence = {"layer": layer, "input": u, "state": None}
@@ -77,12 +77,12 @@ def targets() -> list[Target]:
         Target(
             "UnICORNN",
             UnICORNN,
-            sizes | {"num_layers": 2, "residual": 0, "init": "paper"} | flags | own | common | fading,
+            sizes | {"num_layers": 2, "skip_layers": 0, "init": "paper"} | flags | own | common | fading,
         ),
         Target("layer", layer, {"input": u} | run),
         Target("layer.step", layer.step, {"input_n": u[0], "state": (y, y)}),
         Target("layer.inverse", layer.inverse, {"input": u, "state": (y, y), "lengths": None}),
-        Target("UnICORNNCell", UnICORNNCell, sizes | own | {"train_time_step": True, "device": None, "dtype": None}),
+        Target("UnICORNNCell", UnICORNNCell, sizes | own | {"learn_dt": True, "device": None, "dtype": None}),
         Target("cell", cell, {"input": u[0], "state": (y[0], y[0])}),
         Target(
             "functional.unicornn",

@@ -32,7 +32,7 @@ def problems(draw, backend, longest=1300):
         dt=draw(st.floats(1e-5, 0.6) | st.lists(st.floats(1e-5, 0.6), min_size=L, max_size=L)),
         alpha=draw(st.floats(0, 10)),
         dropout=draw(st.sampled_from([0.0, 0.3])),
-        residual=draw(st.sampled_from([0, 2, 3])),
+        skip_layers=draw(st.sampled_from([0, 2, 3])),
         dtype=dtype,
         backend=backend,
         device=device,
@@ -50,8 +50,8 @@ def bits(*tensors):
     return [t.detach().cpu().numpy().tobytes() for t in tensors]
 
 
-def gradients(layer, u, state, lengths, backward, seed):
-    layer.backward = backward
+def gradients(layer, u, state, lengths, gradient, seed):
+    layer.gradient = gradient
     torch.manual_seed(seed)  # the same dropout mask
     u = u.detach().clone().requires_grad_()
     state = None if state is None else tuple(t.detach().clone().requires_grad_() for t in state)
@@ -75,7 +75,7 @@ def test_inverse_after_forward_is_the_identity(backend, data):
 @given(st.data(), st.integers(0, 1000))
 def test_invert_is_store(backend, data, seed):
     layer, u, state, lengths = data.draw(problems(backend))
-    inverted, stored = (gradients(layer, u, state, lengths, backward, seed) for backward in ("invert", "store"))
+    inverted, stored = (gradients(layer, u, state, lengths, gradient, seed) for gradient in ("reversible", "stored"))
     assert bits(*inverted) == bits(*stored)
 
 
@@ -124,7 +124,7 @@ def test_step_by_step_is_the_whole(backend, data):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_step_is_the_same_with_and_without_gradient(dtype):
-    layer = UnICORNN(3, 10, 4, residual=2, dtype=dtype)
+    layer = UnICORNN(3, 10, 4, skip_layers=2, dtype=dtype)
     u = torch.randn(4, 3, dtype=dtype)
     _, state = layer(torch.randn(9, 4, 3, dtype=dtype))
     slow = layer.step(u, state)
@@ -138,7 +138,7 @@ def test_many_steps(backend, N):
     if backend == "triton" and not COMPILED:
         pytest.skip("too many for Triton's interpreter; the compiled kernels run this")
     device = GPU if backend == "triton" else "cpu"
-    layer = UnICORNN(2, 4, 3, dt=0.3, residual=2, dropout=0.2, backend=backend, device=device)
+    layer = UnICORNN(2, 4, 3, dt=0.3, skip_layers=2, dropout=0.2, backend=backend, device=device)
     u = torch.randn(N, 1, 2, device=device)
     start = (torch.randn(3, 1, 4, device=device), torch.randn(3, 1, 4, device=device))
     torch.use_deterministic_algorithms(False)
@@ -149,9 +149,9 @@ def test_many_steps(backend, N):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the gradient")  # it grows, and is the same all the same
 def test_invert_is_store_over_a_million_steps():
-    layer = UnICORNN(2, 8, 3, dt=0.3, residual=2, dropout=0.2)
+    layer = UnICORNN(2, 8, 3, dt=0.3, skip_layers=2, dropout=0.2)
     u, state = torch.randn(1_000_000, 2, 2), (torch.randn(3, 2, 8), torch.randn(3, 2, 8))
-    inverted, stored = (gradients(layer, u, state, [1_000_000, 654_321], way, 3) for way in ("invert", "store"))
+    inverted, stored = (gradients(layer, u, state, [1_000_000, 654_321], way, 3) for way in ("reversible", "stored"))
     assert bits(*inverted) == bits(*stored)
 
 
@@ -190,7 +190,7 @@ def test_a_state_changed_in_place_is_used_as_it_is():
 
 def test_results_do_not_depend_on_the_number_of_threads():
     """The kernels' own part: with one layer and d = m = 1 no matrix product has more than one term."""
-    layer = UnICORNN(1, 1, 1, backward="store")
+    layer = UnICORNN(1, 1, 1, gradient="stored")
     u = torch.randn(20, 3000, 1)
     results = []
     before = torch.get_num_threads()

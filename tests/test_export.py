@@ -55,7 +55,9 @@ def test_step(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"num_layers": 4, "residual": 2}, {"bidirectional": True}, {"dropout": 0.5}])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 4, "skip_layers": 2}, {"bidirectional": True}, {"dropout": 0.5}]
+)
 def test_layer_over_sequences(tmp_path, options):
     layer = UnICORNN(3, 5, **{"num_layers": 2, **options}).eval()
     u, (output, y, z) = over_sequence(layer, tmp_path / "layer.onnx")

@@ -65,10 +65,10 @@ def contributions(p, H):
     return [total[name] for name in p.names()]
 
 
-def by_backend(p, horizon, backend, backward="invert"):
+def by_backend(p, horizon, backend, gradient="reversible"):
     p.requiring_grad()
     output, state = functional.unicornn(
-        p.u, functional.Weights(*p.weights), state=(p.y, p.z), horizon=horizon, backend=backend, backward=backward,
+        p.u, functional.Weights(*p.weights), state=(p.y, p.z), horizon=horizon, backend=backend, gradient=gradient,
         **p.options,
     )  # fmt: skip
     return p.gradients(output, state)
@@ -119,20 +119,20 @@ def test_every_rung_is_the_sum_of_contributions(p, H):
     rungs = {
         "reference": by_backend(p, H, "reference"),
         "adjoint": by_adjoint(p, H),
-        "invert": by_backend(p, H, "cpu"),
-        "store": by_backend(p, H, "cpu", "store"),
+        "reversible": by_backend(p, H, "cpu"),
+        "stored": by_backend(p, H, "cpu", "stored"),
     }
     for rung, gradients in rungs.items():
         for name, ours, g in zip(p.names(), gradients, expected, strict=True):
             torch.testing.assert_close(ours, g, rtol=1e-9, atol=1e-9, msg=f"{rung}, {name}")
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
 @pytest.mark.parametrize("case", ["plain", "residual", "everything"])
-def test_triton_is_the_sum_of_contributions(case, backward):
+def test_triton_is_the_sum_of_contributions(case, gradient):
     p = Problem(**CASES[case] | {"N": 5, "lengths": [2, 5, 4] if case == "everything" else None}, dtype=DOUBLE)
     expected = contributions(p, 3.0)
-    for name, ours, g in zip(p.names(), by_backend(p.to(GPU), 3.0, "triton", backward), expected, strict=True):
+    for name, ours, g in zip(p.names(), by_backend(p.to(GPU), 3.0, "triton", gradient), expected, strict=True):
         torch.testing.assert_close(ours.cpu(), g, rtol=1e-9, atol=1e-9, msg=name)
 
 
@@ -143,7 +143,7 @@ def test_invert_is_store_bit_for_bit(backend, dtype, horizon):
     N = 1100 if backend == "cpu" or COMPILED else 5
     p = Problem(**CASES["everything"] | {"N": N, "lengths": [2, N, N - 1], "dt": 0.05}, dtype=dtype)
     p = p.to(GPU if backend == "triton" else "cpu")
-    inverted, stored = (by_backend(p, horizon, backend, backward) for backward in ("invert", "store"))
+    inverted, stored = (by_backend(p, horizon, backend, gradient) for gradient in ("reversible", "stored"))
     assert all(torch.equal(x, y) for x, y in zip(inverted, stored, strict=True))
     if isinstance(horizon, list):
         exact = by_backend(p.to("cpu").double(), horizon, "reference")
@@ -172,10 +172,10 @@ def test_a_long_horizon_in_single_precision():
     assert g.item() == pytest.approx(math.exp(-N / H), rel=1e-3)
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
-def test_what_has_faded_is_zero(backward):
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
+def test_what_has_faded_is_zero(gradient):
     """Not one of the subnormal numbers, which are many times slower and would never become smaller."""
-    layer = UnICORNN(1, 5, 2, horizon=10.0, backward=backward, backend="cpu")
+    layer = UnICORNN(1, 5, 2, horizon=10.0, gradient=gradient, backend="cpu")
     u, start = torch.randn(3000, 2, 1, requires_grad=True), torch.zeros(2, 2, 2, 5, requires_grad=True)
     output, _ = layer(u, (start[0], start[1]), output="last")
     output.sum().backward()
@@ -219,9 +219,9 @@ def test_cut_and_continued_fades_as_the_whole():
         torch.testing.assert_close(g, e)
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
-def test_compiled_and_exported(backward):
-    layer = UnICORNN(2, 4, 2, horizon=[3.0, 50.0], backward=backward)
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
+def test_compiled_and_exported(gradient):
+    layer = UnICORNN(2, 4, 2, horizon=[3.0, 50.0], gradient=gradient)
     u = torch.randn(8, 2, 2, requires_grad=True)
     expected = torch.autograd.grad(layer(u)[0].sum(), [u, *layer.parameters()])
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")

@@ -12,7 +12,7 @@ both_backends = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
 
 def test_initialisation_is_appendix_a():
-    layer = UnICORNN(200, 300, 4, residual=2, dt=0.3)
+    layer = UnICORNN(200, 300, 4, skip_layers=2, dt=0.3)
     for l in range(4):
         assert 0 <= layer.w[l].min() < 0.1
         assert 0.9 < layer.w[l].max() <= 1
@@ -51,7 +51,7 @@ def test_time_scales_spread_from_the_start(bidirectional):
 
 
 def test_time_steps_may_be_frozen_and_differ_by_layer():
-    layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), train_time_step=False)
+    layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), learn_dt=False)
     assert not any(c.requires_grad for c in layer.c)
     torch.testing.assert_close(layer.time_steps()[1], 0.2 * torch.sigmoid(layer.c[1]))
     layer(torch.randn(5, 1, 2))[0].sum().backward()
@@ -111,7 +111,7 @@ def test_outputs_asked_for(backend):
 
 @both_backends
 def test_padding_never_enters(backend):
-    layer = UnICORNN(3, 4, 3, backend=backend, residual=2)
+    layer = UnICORNN(3, 4, 3, backend=backend, skip_layers=2)
     u, lengths = torch.randn(9, 3, 3), [4, 9, 6]
     poisoned = u.clone()
     for i, n in enumerate(lengths):
@@ -175,8 +175,8 @@ def test_variational_dropout():
 
 @both_backends
 def test_residual_stacking_by_hand(backend):
-    """eq:ucrn_res with S = 2, L = 4, one step from zero: y = -a² tanh(x)."""
-    layer = UnICORNN(3, 5, 4, residual=2, backend=backend, dtype=torch.float64)
+    """Suppl. Eq. (75) with S = 2, L = 4, one step from zero: y = -a² tanh(x)."""
+    layer = UnICORNN(3, 5, 4, skip_layers=2, backend=backend, dtype=torch.float64)
     u = torch.randn(1, 1, 3, dtype=torch.float64)
     a, ys = layer.time_steps(), [u[0]]
     for l in range(4):
@@ -213,7 +213,7 @@ def test_bidirectional_is_two_layers(backend):
 
 
 def test_bidirectional_inverse_is_exact():
-    layer = UnICORNN(3, 4, 3, bidirectional=True, residual=2, dropout=0.2)
+    layer = UnICORNN(3, 4, 3, bidirectional=True, skip_layers=2, dropout=0.2)
     u, start = torch.randn(40, 3, 3), (torch.randn(6, 3, 4), torch.randn(6, 3, 4))
     output, final = layer(u, start, lengths=[40, 1, 17])
     output.sum().backward()
@@ -297,8 +297,8 @@ def test_backward_as_an_argument_of_the_function():
 
 
 def test_repr_and_deepcopy():
-    layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), residual=2, dropout=0.1)
-    assert "2, 3, num_layers=2, dt=(0.1, 0.2), alpha=1.0, dropout=0.1, residual=2" in repr(layer)
+    layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), skip_layers=2, dropout=0.1)
+    assert "2, 3, num_layers=2, dt=(0.1, 0.2), alpha=1.0, dropout=0.1, skip_layers=2" in repr(layer)
     twin = copy.deepcopy(layer.eval())
     u = torch.randn(4, 1, 2)
     assert torch.equal(twin(u)[0], layer(u)[0])

@@ -19,9 +19,9 @@ N, b, d, m, L = 9, 3, 2, 4, 2
 pytestmark = pytest.mark.filterwarnings("ignore:the state of layer:RuntimeWarning")
 
 
-def layer_and_input(backend, dtype, backward="store", **options):
+def layer_and_input(backend, dtype, gradient="stored", **options):
     device = GPU if backend == "triton" else "cpu"
-    layer = UnICORNN(d, m, L, backend=backend, dtype=dtype, device=device, backward=backward, **options)
+    layer = UnICORNN(d, m, L, backend=backend, dtype=dtype, device=device, gradient=gradient, **options)
     return layer, torch.randn(N, b, d, dtype=dtype, device=device)
 
 
@@ -93,7 +93,7 @@ def test_parameters(backend, dtype, letter):
 @both_dtypes
 @pytest.mark.parametrize("backend", ["cpu", "triton"])
 def test_inversion_refuses(backend, dtype):
-    layer, u = layer_and_input(backend, dtype, backward="invert")
+    layer, u = layer_and_input(backend, dtype, gradient="reversible")
     u[4, 1, 0] = math.nan
     with pytest.raises(OverflowError, match="not finite"):
         layer(u)
@@ -107,7 +107,7 @@ def test_inversion_refuses(backend, dtype):
 def test_beyond_the_range_no_number_is_plausible(backend, dtype, speed, dt, sign):
     """What is finite is what the reference says; all else is not finite, in the output, the state and the gradients."""
     device = GPU if backend == "triton" else "cpu"
-    layer = UnICORNN(1, 2, dt=dt, alpha=0.0, dtype=dtype, backend=backend, device=device, backward="store")
+    layer = UnICORNN(1, 2, dt=dt, alpha=0.0, dtype=dtype, backend=backend, device=device, gradient="stored")
     exact = UnICORNN(1, 2, dt=dt, alpha=0.0, dtype=torch.float64, backend="reference")
     exact.load_state_dict(layer.state_dict())
     start = [torch.full((1, 1, 2), sign * v, dtype=dtype, device=device) for v in (RANGE - 100, speed)]

@@ -83,7 +83,7 @@ def _workspace(N):
         import torch
         from torch.profiler import profile
         from unicornn import UnICORNN
-        layer = UnICORNN(1, 32, 2, backward="invert")
+        layer = UnICORNN(1, 32, 2, gradient="reversible")
         u = torch.randn({N}, 1, 1, requires_grad=True)
         layer(u[:600], output="last")[0].sum().backward()
         u.grad = None

@@ -88,7 +88,7 @@ CHANGES = [
 
 def make(**options):
     torch.manual_seed(0)
-    return UnICORNN(3, 4, L, residual=2, dtype=torch.float64, **options)
+    return UnICORNN(3, 4, L, skip_layers=2, dtype=torch.float64, **options)
 
 
 def by_hand(layer):

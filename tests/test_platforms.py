@@ -74,7 +74,7 @@ def test_large_blocks_need_no_madvise(monkeypatch):
     monkeypatch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
     memory._madvise.cache_clear()
     try:
-        layer = unicornn.UnICORNN(1, 8, backward="store")
+        layer = unicornn.UnICORNN(1, 8, gradient="stored")
         layer(torch.randn(40_000, 4, 1))[0].mean().backward()
     finally:
         memory._madvise.cache_clear()

@@ -14,7 +14,7 @@ from unicornn.models import Classifier, Network, SequenceToSequence, build
 
 
 def plain(y, z, w, alpha):
-    """eq:hamil without input, with the usual functions, one number at a time."""
+    """Eq. (4) without input, with the usual functions, one number at a time."""
     potential = math.log(math.cosh(w * y)) / w if w else 0.0
     return z**2 / 2 + alpha / 2 * y**2 + potential
 
@@ -84,11 +84,11 @@ def test_energies_of_segments(model, pool, start):
         torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
 @pytest.mark.parametrize("pooling", [{}, {"segment_pool": "moments", "segment_start": "rest"}])
-def test_gradients(backward, pooling):
+def test_gradients(gradient, pooling):
     torch.manual_seed(0)
-    rnn = UnICORNN(2, 3, 2, dt=0.7, backward=backward, dtype=torch.float64)
+    rnn = UnICORNN(2, 3, 2, dt=0.7, gradient=gradient, dtype=torch.float64)
     net = Network(rnn, 2, readout="last+mean+energy+state", segments=2, **pooling).double().eval()
     lengths = torch.tensor([6, 4])
     parameters = dict(net.named_parameters())

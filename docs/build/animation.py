@@ -43,7 +43,7 @@ def orbits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _plain(layer: UnICORNN, u: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor]) -> np.ndarray:
-    """eq:inv_ucrn in float32, from the rounded state: (N + 1, m)."""
+    """Eq. (7) in float32, from the rounded state: (N + 1, m)."""
     a, w = (t.detach().float().numpy() for t in (layer.time_steps()[0], layer.w[0]))
     x = (u[:, 0] @ layer.V[0].T + layer.b[0]).numpy()
     y, z = (part[0, 0].numpy().copy() for part in state)

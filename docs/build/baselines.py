@@ -75,7 +75,7 @@ def measured_table(speed: Mapping[str, Any], worms: Mapping[str, Any]) -> list[s
     rows = []
     for name in fastest_first(speed):
         own = speed["models"][name]
-        way = own["options"].get("backward")
+        way = own["options"].get("gradient")
         memory = own["memory"].get(str(last))
         rows.append(
             [

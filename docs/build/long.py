@@ -69,7 +69,7 @@ def horizon() -> list[str]:
     """What a horizon costs, from results/horizon.json."""
     found = measured("horizon")
     rows = [
-        [row["setting"], row["backward"], f"{row['without']:.0f} ms", f"{row['with']:.0f} ms", f"{row['ratio']:.3f}"]
+        [row["setting"], row["gradient"], f"{row['without']:.0f} ms", f"{row['with']:.0f} ms", f"{row['ratio']:.3f}"]
         for row in found["milliseconds"]
     ]
     head = ["a step of training", "gradients", "without", f"horizon={found['horizon']}", "ratio"]

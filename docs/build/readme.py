@@ -18,7 +18,7 @@ def speed_table() -> list[str]:
     rows = []
     for result in (measured("bench/speed"), measured("bench/worms")):
         N, models = result["sizes"]["N"][0], result["models"]
-        for way, ours in (("store", 1.0), ("invert", models["unicornn, invert"]["time"][str(N)]["ratio"])):
+        for way, ours in (("stored", 1.0), ("reversible", models["unicornn, reversible"]["time"][str(N)]["ratio"])):
             theirs = [f"{models[name]['time'][str(N)]['ratio'] / ours:.1f} ×" for name in SHOWN]
             rows.append([f"{size_words(result, N)}, `{way}`", *theirs])
     return table(["training step, 2 layers", *SHOWN.values()], rows)

@@ -12,10 +12,10 @@ from docs.build.pages import measured, provenance, table
 
 PAGE = "docs/speed.md"
 ROWS = {
-    "unicornn, store": "UnICORNN, `store`", "unicornn, invert": "UnICORNN, `invert`", "lstm": "LSTM", "lstm:2": "LSTM",
+    "unicornn, stored": "UnICORNN, `store`", "unicornn, reversible": "UnICORNN, `invert`", "lstm": "LSTM", "lstm:2": "LSTM",
     "gru:2": "GRU",
 }  # fmt: skip
-COLOURS = {"unicornn, invert": "#0072b2", "unicornn, store": "#56b4e9", "lstm:2": "#e69f00"}
+COLOURS = {"unicornn, reversible": "#0072b2", "unicornn, stored": "#56b4e9", "lstm:2": "#e69f00"}
 
 
 def product_work(N: int, b: int, d: int, m: int) -> float:
@@ -28,7 +28,7 @@ def speed_table(result: Mapping[str, Any]) -> list[str]:
     """A training step, and a forward pass, of UnICORNN beside torch's own layers, at the shortest length."""
     sizes, rows = result["sizes"], []
     N, peak = sizes["N"][0], result["matrix_product_GFLOPS"]
-    invert = result["models"]["unicornn, invert"]["time"][str(N)]["ratio"]
+    invert = result["models"]["unicornn, reversible"]["time"][str(N)]["ratio"]
     for name, words in ROWS.items():
         if (own := result["models"].get(name)) is None or str(N) not in own["time"]:
             continue
@@ -60,7 +60,7 @@ def stream_words(result: Mapping[str, Any]) -> str:
 
 
 AMX = {"failed": "could not run"}  # torch's products in bfloat16, on the virtual machine that had tiles
-PASSES = (("store", "training, `store`"), ("invert", "training, `invert`"), ("forward", "forward"))
+PASSES = (("stored", "training, `store`"), ("reversible", "training, `invert`"), ("forward", "forward"))
 
 
 def bfloat16_table(found: Mapping[str, Any], both: Mapping[str, Any]) -> list[str]:
@@ -98,7 +98,7 @@ def together_table(found: Mapping[str, Any]) -> list[str]:
 def rivals_table(found: Mapping[str, Any]) -> list[str]:
     """Times of others over ours: an LSTM's over that of two layers, minGRU's over that of one."""
     names = {"wide": "N=1000, b=128, d=m=128", "long": "N=17984, b=8, d=6, m=32"}
-    ways = ("store", "invert", "forward", "minGRU")
+    ways = ("stored", "reversible", "forward", "minGRU")
     rows = [[words, *(f"{found[f'{name}, {way}']['ratio']:.1f}" for way in ways)] for name, words in names.items()]
     head = [f"one layer of LSTM, {words}" for _, words in PASSES]
     return table(["sizes", *head, "one layer of minGRU, training, one of ours"], rows)

@@ -153,14 +153,14 @@ plots.time_steps(trained).draw()
 #   ``horizon=H``, which lets the gradient fade over H steps and leaves the output as it is. A gradient that overflows
 #   is reported by a warning.
 # - **The range of the states.** Beyond 131,072 reversal is no longer exact, and an error says so.
-# - **Time and memory.** ``backward="store"`` is faster, ``backward="invert"`` (the default) needs no memory that
+# - **Time and memory.** ``gradient="stored"`` is faster, ``gradient="reversible"`` (the default) needs no memory that
 #   grows with N. The gradients are the same, bit for bit:
 
 u = torch.randn(1000, 2, 2)
 gradients = []
-for way in ("invert", "store"):
+for way in ("reversible", "stored"):
     torch.manual_seed(0)
-    candidate = UnICORNN(2, 16, num_layers=2, backward=way)
+    candidate = UnICORNN(2, 16, num_layers=2, gradient=way)
     candidate(u, output="last")[0].square().sum().backward()
     gradients.append(torch.cat([p.grad.flatten() for p in candidate.parameters()]))
 print("identical:", bool((gradients[0] == gradients[1]).all()))

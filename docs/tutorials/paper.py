@@ -21,13 +21,13 @@ torch.manual_seed(0)
 # %%
 # The differential equation
 # -------------------------
-# eq:ode1 is a network of oscillators, one equation per neuron:
+# Eq. (1) is a network of oscillators, one equation per neuron:
 #
 # .. math:: y'' = -\left[\tanh(w \odot y + V u + b) + \alpha y\right]
 #
 # There is no damping, and no neuron sees another: w is a vector. With the velocity z as a variable of its own it
-# becomes a system of first order, eq:ode. Symplectic Euler with an effective time step :math:`a = \Delta t\,
-# \hat\sigma(c)` per neuron turns it into the layer, eq:ucrn:
+# becomes a system of first order, Eq. (2). Symplectic Euler with an effective time step :math:`a = \Delta t\,
+# \hat\sigma(c)` per neuron turns it into the layer, Eq. (6):
 #
 # .. math::
 #    z_n &= z_{n-1} - a \odot \left[\tanh(w \odot y_{n-1} + V u_n + b) + \alpha y_{n-1}\right] \\
@@ -57,7 +57,7 @@ plt.show()
 # %%
 # The Hamiltonian
 # ---------------
-# Without input, or with a constant one, the system has an energy, eq:hamil, that it conserves:
+# Without input, or with a constant one, the system has an energy, Eq. (4), that it conserves:
 #
 # .. math:: H(y, z) = \frac{1}{2} z^2 + \frac{\alpha}{2} y^2 + \frac{1}{w} \log(\cosh(w y + V u + b))
 #
@@ -70,7 +70,7 @@ plots.energy(layer, constant).draw()
 # %%
 # Back in time
 # ------------
-# Each half of a step adds to one variable a function of the other, so it can be undone: eq:inv_ucrn. In plain
+# Each half of a step adds to one variable a function of the other, so it can be undone: Eq. (7). In plain
 # floating-point numbers that is true up to rounding, and the rounding grows with the length. Here every increment is
 # rounded to a grid before it is added, and the inverse is exact at any length:
 
@@ -82,7 +82,7 @@ plots.reconstruction(UnICORNN(2, 16, dt=0.2), torch.randn(4000, 1, 2), (250, 500
 # %%
 # Volume
 # ------
-# The Jacobian of a step, eq:mat2, has determinant one whatever the weights and the input, so no direction of the
+# The Jacobian of a step, Suppl. Eq. (21), has determinant one whatever the weights and the input, so no direction of the
 # phase space can shrink without another that grows.
 
 determinants = torch.linalg.det(theory.jacobian(layer, u).double())
@@ -92,7 +92,7 @@ plots.volume(layer, u).draw()
 # %%
 # Proposition C.1: states are bounded
 # -----------------------------------
-# eq:hsbd bounds the hidden states from a state of rest by a constant times √t. Its proof holds for a time of order
+# Suppl. Eq. (7) bounds the hidden states from a state of rest by a constant times √t. Its proof holds for a time of order
 # one over β, and ``bounds`` says up to which step that is. The other curve, which grows with t, holds at any length.
 
 short = UnICORNN(2, 16, dt=0.002)
@@ -103,7 +103,7 @@ plots.bounds(short, torch.randn(min(reach, 400), 1, 2)).draw()
 # %%
 # Proposition 3.1: gradients do not explode
 # -----------------------------------------
-# eq:gbd bounds the gradient of the loss by a polynomial of the time, for one layer and for a time of order one over
+# Eq. (12) bounds the gradient of the loss by a polynomial of the time, for one layer and for a time of order one over
 # γ. Compare it with the gradient of a loss on random targets:
 
 N = min(reach, 200)
@@ -111,7 +111,7 @@ u, target = torch.randn(N, 1, 2), torch.randn(N, 1, 16)
 loss = (short(u)[0] - target).square().sum() / 2 / N
 largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(short.parameters())))
 limits = theory.bounds(short, N, float(target.abs().max()))
-print(f"largest gradient: {largest:.3g}; eq:gbd: {limits.gradient:.3g}; at any length: {limits.gradient_always:.3g}")
+print(f"largest gradient: {largest:.3g}; Eq. (12): {limits.gradient:.3g}; at any length: {limits.gradient_always:.3g}")
 
 # %%
 # Over long sequences gradients do grow exponentially, if slowly. :doc:`The page on the theory </theory>` derives how
@@ -120,12 +120,12 @@ print(f"largest gradient: {largest:.3g}; eq:gbd: {limits.gradient:.3g}; at any l
 #
 # Proposition 3.2: gradients do not vanish
 # ----------------------------------------
-# eq:glb gives what step k contributes to the gradient at step n. It has no factor that vanishes as n - k grows:
+# Eq. (14) gives what step k contributes to the gradient at step n. It has no factor that vanishes as n - k grows:
 
 plots.contributions(UnICORNN(2, 8, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)).draw()
 
 # %%
-# The gradients of the hidden states are a Hamiltonian system of their own, eq:hsgHam:
+# The gradients of the hidden states are a Hamiltonian system of their own, Eq. (9):
 
 plots.gradient_energy(UnICORNN(2, 8, num_layers=2, dt=0.1), torch.randn(300, 2, 2)).draw()
 
@@ -137,8 +137,8 @@ plots.profile({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch
 # %%
 # Proposition C.4: several layers
 # -------------------------------
-# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, eq:scl, and residual
-# connections, eq:ucrn_res, make the way through the layers shorter:
+# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, Suppl. Eq. (74), and residual
+# connections, Suppl. Eq. (75), make the way through the layers shorter:
 
 for L, S in ((1, 0), (2, 0), (7, 0), (7, 2)):
     print(f"L = {L}, S = {S or '-'}: the paper's exponent is {theory.papers_exponent(L, S)}")
@@ -154,7 +154,7 @@ for L, S in ((1, 0), (2, 0), (7, 0), (7, 2)):
 
 images, labels = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
 images = images.float().view(-1, 8, 8)
-network, readout = UnICORNN(8, 32, 2, dt=0.25, alpha=13.0, backward="store"), nn.Linear(32, 10)
+network, readout = UnICORNN(8, 32, 2, dt=0.25, alpha=13.0, gradient="stored"), nn.Linear(32, 10)
 parameters = [*network.parameters(), *readout.parameters()]
 optimiser = torch.optim.Adam(parameters, 1e-2)
 norms, accuracy = theory.WeightNorms(network), []
@@ -178,7 +178,7 @@ plt.show()
 # %%
 # What it learned
 # ---------------
-# fig:multi_scale_psmnist of the paper shows the time steps of a trained network's neurons, and fig:weights shows the
+# Fig. 5 of the paper shows the time steps of a trained network's neurons, and Fig. 7 shows the
 # norms of w during training, on which the bounds depend. Here they are for the network above:
 
 plots.time_steps(network).draw()

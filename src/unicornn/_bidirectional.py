@@ -93,7 +93,7 @@ def unicornn(
         out, final = functional.unicornn(
             source, one, dt=dt[i], lengths=lengths, state=None if state is None else _of(state, i),
             mask=None if mask is None else mask[i : i + 1], horizon=None if horizon is None else horizon[i],
-            backward="store", **options,
+            gradient="stored", **options,
         )  # fmt: skip
         finals.append(final)
         at = layers.send(out)

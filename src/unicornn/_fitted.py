@@ -33,7 +33,7 @@ def network_of(estimator: Any, what: str, gaps: bool = False) -> Network:
             f"{' and '.join(estimator.models_)}; {what} needs a single network. In Python it predicts as it is, also "
             "live: unicornn.streams.Stream(model, window=…)"
         )
-    if estimator.missing != "refuse" and not gaps:
+    if estimator.missing != "error" and not gaps:
         raise BadValue(
             f"model: expected an estimator with missing='refuse', got {estimator.missing!r}; {what} has no form for "
             "gaps, which are filled before the network sees a series. Fill them yourself, and fit again"

@@ -43,7 +43,7 @@ def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
 
 
 class UnICORNN(Recurrent):
-    """L layers of undamped, independent, controlled oscillators (eq:ucrn) over a batch of sequences.
+    """L layers of undamped, independent, controlled oscillators (Eq. (6)) over a batch of sequences.
 
     It takes and returns what ``nn.LSTM`` does, PackedSequence included. Gradients need no stored states: the states are
     recovered backwards in time, bit for bit, so memory does not grow with the length of the sequence.
@@ -60,16 +60,16 @@ class UnICORNN(Recurrent):
             exponentially. The output does not change. With None, the whole gradient.
         dropout: probability of the variational dropout after each layer: one mask per sequence and layer, constant in
             time. Off in ``eval()``.
-        residual: S >= 2, the number of layers that the residual connections skip (eq:ucrn_res); 0 for none.
-        train_time_step: whether c, and so the time step of every neuron, is trained.
+        skip_layers: S >= 2, the number of layers that the residual connections skip (Suppl. Eq. (75)); 0 for none.
+        learn_dt: whether c, and so the time step of every neuron, is trained.
         init: where c starts. "paper" (Appendix A): from U(-0.1, 0.1), one time step Δt/2 for all neurons. "spread":
             from U(-3, 3), time steps between 0.047 Δt and 0.95 Δt; a network that begins with many time scales learns
             faster than one that has to find them. docs/estimators.md compares the range with five others on five tasks.
         batch_first: input and output are (b, N, ·) instead of (N, b, ·); states are (L, b, m) all the same.
         bidirectional: a second set of neurons reads each sequence from its end, as in nn.LSTM. Both directions of a
             layer need the whole output of the layer below, so the layers cannot be inverted together chunk by chunk:
-            the gradient then stores activations, as with backward="store", whatever ``backward`` says.
-        backward: "invert" (memory independent of N) or "store" (faster); the gradients are bit-identical.
+            the gradient then stores activations, as with gradient="stored", whatever ``gradient`` says.
+        gradient: "reversible" (memory independent of N) or "stored" (faster); the gradients are bit-identical.
         backend: "auto" (the kernels of the device, else the reference), "reference", "cpu" or "triton".
 
     Attributes:
@@ -111,12 +111,12 @@ class UnICORNN(Recurrent):
         alpha: float = 1.0,
         horizon: float | Sequence[float] | None = None,
         dropout: float = 0.0,
-        residual: int = 0,
-        train_time_step: bool = True,
+        skip_layers: int = 0,
+        learn_dt: bool = True,
         init: str = "paper",
         batch_first: bool = False,
         bidirectional: bool = False,
-        backward: str = "invert",
+        gradient: str = "reversible",
         backend: str = "auto",
         device: Any = None,
         dtype: Any = None,
@@ -124,13 +124,13 @@ class UnICORNN(Recurrent):
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
         d, m, L = self.input_size, self.hidden_size, self.num_layers
         self.dt, self.alpha, self.horizon = dt, alpha, horizon
-        self.residual = S = checks.whole("residual", residual, 0)
+        self.skip_layers = S = checks.whole("skip_layers", skip_layers, 0)
         if S == 1:
-            raise BadValue("residual: expected 0 (none) or S >= 2 skipped layers, got 1")
+            raise BadValue("skip_layers: expected 0 (none) or S >= 2 skipped layers, got 1")
         self.bidirectional = checks.flag("bidirectional", bidirectional)
-        self.train_time_step = checks.flag("train_time_step", train_time_step)
+        self.learn_dt = checks.flag("learn_dt", learn_dt)
         self.init = checks.choice("init", init, INITS)
-        self.backward = checks.choice("backward", backward, functional.BACKWARDS)
+        self.gradient = checks.choice("gradient", gradient, functional.GRADIENTS)
         self.backend = checks.choice("backend", backend, BACKENDS)
         D = 2 if bidirectional else 1
         self.state_rows, self.state_widths = D * L, (m, m)
@@ -147,7 +147,7 @@ class UnICORNN(Recurrent):
                 self.w.append(parameter(m))
                 self.V.append(parameter(m, D * m if l else d))
                 self.b.append(parameter(m))
-                self.c.append(parameter(m).requires_grad_(train_time_step))
+                self.c.append(parameter(m).requires_grad_(learn_dt))
                 self.Lambda.append(parameter(m, D * m if l > S else d) if 0 < S <= l else None)
         self.reset_parameters()
 
@@ -161,9 +161,9 @@ class UnICORNN(Recurrent):
     def extra_repr(self) -> str:
         dt = self.dt[0] if len(set(self.dt)) == 1 else self.dt
         text = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, dt={dt}, alpha={self.alpha}"
-        for name, default in (("horizon", None), ("dropout", 0.0), ("residual", 0), ("train_time_step", True),
+        for name, default in (("horizon", None), ("dropout", 0.0), ("skip_layers", 0), ("learn_dt", True),
                               ("init", "paper"), ("batch_first", False), ("bidirectional", False),
-                              ("backward", "invert"), ("backend", "auto")):  # fmt: skip
+                              ("gradient", "reversible"), ("backend", "auto")):  # fmt: skip
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)!r}"
         return text
@@ -183,7 +183,7 @@ class UnICORNN(Recurrent):
     @property
     def weights(self) -> functional.Weights:
         """The parameters as ``functional.unicornn`` takes them: pruned, parametrised and normalised, if they are."""
-        names, S = self._names, self.residual * self.state_rows // self.num_layers
+        names, S = self._names, self.skip_layers * self.state_rows // self.num_layers
         lists = self._modules  # naming a ParameterList, or iterating over it, takes longer than a step does
         w, V, b, c = (_by_name(lists[letter], names) for letter in "wVbc")
         Lambda = [*([None] * S), *_by_name(lists["Lambda"], names[S:])] if 0 < S < len(names) else None
@@ -197,7 +197,7 @@ class UnICORNN(Recurrent):
         options["horizon"] = None if self.horizon is None else self._per_direction(self.horizon)
         if self.bidirectional:
             return both.unicornn(u, self.weights, **options)
-        return functional.unicornn(u, self.weights, backward=self.backward, **options)
+        return functional.unicornn(u, self.weights, gradient=self.gradient, **options)
 
     def _state_form(self) -> str:
         return "a pair (y, z) of tensors"
@@ -225,7 +225,7 @@ class UnICORNN(Recurrent):
         state = self._with_batch(state, len(u) if batched else None)
         result, final = functional.unicornn(
             u[None], weights, dt=self.dt, alpha=self.alpha, state=state, output="last",
-            mask=self._mask(state, len(u)), horizon=self.horizon, backward=self.backward, backend=self.backend,
+            mask=self._mask(state, len(u)), horizon=self.horizon, gradient=self.gradient, backend=self.backend,
         )  # fmt: skip
         return (result, final) if batched else (result[0], final.map(lambda t: t.squeeze(-2)))
 
@@ -235,7 +235,7 @@ class UnICORNN(Recurrent):
         state: State | tuple[Tensor, Tensor],
         lengths: Tensor | Sequence[int] | None = None,
     ) -> State:
-        """eq:inv_ucrn: from the final state back to the initial one, bit for bit.
+        """Eq. (7): from the final state back to the initial one, bit for bit.
 
         Args:
             input, lengths: as they were given to ``forward``.
@@ -281,8 +281,8 @@ class UnICORNNCell(Checked):
         *,
         dt: float = 0.1,
         alpha: float = 1.0,
-        train_time_step: bool = True,
-        backward: str = "invert",
+        learn_dt: bool = True,
+        gradient: str = "reversible",
         backend: str = "auto",
         device: Any = None,
         dtype: Any = None,
@@ -291,12 +291,12 @@ class UnICORNNCell(Checked):
         self.input_size = d = checks.whole("input_size", input_size, 1)
         self.hidden_size = m = checks.whole("hidden_size", hidden_size, 1)
         self.dt, self.alpha = dt, alpha
-        self.backward = checks.choice("backward", backward, functional.BACKWARDS)
+        self.gradient = checks.choice("gradient", gradient, functional.GRADIENTS)
         self.backend = checks.choice("backend", backend, BACKENDS)
         self.w, self.V, self.b, self.c = (
             nn.Parameter(torch.empty(shape, **checks.kind(dtype, device))) for shape in ((m,), (m, d), (m,), (m,))
         )
-        self.c.requires_grad_(checks.flag("train_time_step", train_time_step))
+        self.c.requires_grad_(checks.flag("learn_dt", learn_dt))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -337,7 +337,7 @@ class UnICORNNCell(Checked):
             state = _lift(state, (*batch, self.hidden_size), missing)
         _, final = functional.unicornn(
             input, functional.Weights([self.w], [self.V], [self.b], [self.c]), dt=self.dt, alpha=self.alpha,
-            state=state, output="last", backward=self.backward, backend=self.backend,
+            state=state, output="last", gradient=self.gradient, backend=self.backend,
         )  # fmt: skip
         return final.map(lambda t: t.squeeze(-3) if missing == 1 else t.squeeze(-3).squeeze(-2))
 

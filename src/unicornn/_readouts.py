@@ -51,7 +51,7 @@ def readouts(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float) -> Tensor:
-    """Each oscillator's energy ½z² + ½αy² + log cosh(w y) / w, which is eq:hamil without input.
+    """Each oscillator's energy ½z² + ½αy² + log cosh(w y) / w, which is Eq. (4) without input.
 
     Nothing is added for w = 0, the limit. The energy may be negative where w is, for there the force is repulsive.
 

@@ -1,6 +1,6 @@
 """The state of a stack: a pair (y, z) that also carries the bits a pair of floats cannot hold.
 
-Each half-step of eq:ucrn adds to one variable a function of the other. Increments are rounded to a fixed grid before
+Each half-step of Eq. (6) adds to one variable a function of the other. Increments are rounded to a fixed grid before
 they are added, which makes the additions exact and the step undoable bit for bit, at any length. The grid is finer
 than float32 (float64), so what the layer hands out remembers where on the grid it stood.
 """

@@ -20,7 +20,7 @@ class Weights(NamedTuple):
         w, b, c: one (m,) per layer.
         V: one matrix per layer, (m, d) for the first and (m, m) for the others.
         Lambda: None, or per layer None for the first S >= 2 and a matrix for the others, (m, d) for the first of them
-            and (m, m) after it (eq:ucrn_res).
+            and (m, m) after it (Suppl. Eq. (75)).
 
     Example:
         >>> import torch

@@ -41,7 +41,7 @@ STEPS, LEAST = 2000, 16
 
 
 class _Traced(UnICORNN):
-    """A layer in operations that torch's exporter can translate for any length: eq:ucrn inside of a scan.
+    """A layer in operations that torch's exporter can translate for any length: Eq. (6) inside of a scan.
 
     Its exact final state is left in ``held.after``.
     """
@@ -108,7 +108,7 @@ class _OneStep(UnICORNN):
 
 
 def _one(layer: Any, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """eq:ucrn for layer and direction i, on the layer's grid: x_n (b, m) without the bias, y and z (b, m) float64."""
+    """Eq. (6) for layer and direction i, on the layer's grid: x_n (b, m) without the bias, y and z (b, m) float64."""
     dtype = x_n.dtype
     a = layer.exact_dt[i] * torch.sigmoid(layer.c[i].double())
 
@@ -126,7 +126,7 @@ def _drive(layer: UnICORNN, i: int, below: list[Tensor]) -> Tensor:
     """V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of layer and direction i; ``below`` holds u, y¹, …, yˡ⁻¹."""
     l, Λ = i // (2 if layer.bidirectional else 1), layer.Lambda[i]
     x = below[l] @ layer.V[i].t()
-    return x if Λ is None else x + below[l - layer.residual] @ Λ.t()
+    return x if Λ is None else x + below[l - layer.skip_layers] @ Λ.t()
 
 
 class _Sequence(nn.Module):

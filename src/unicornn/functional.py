@@ -22,7 +22,7 @@ from unicornn._transforms import transformed
 from unicornn._weights import Weights, time_steps
 from unicornn.errors import BadType, BadValue
 
-BACKWARDS = ("invert", "store")
+GRADIENTS = ("reversible", "stored")
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -121,10 +121,10 @@ def unicornn(
     output: str | Tensor = "all",
     mask: Tensor | None = None,
     horizon: float | Sequence[float] | None = None,
-    backward: str = "invert",
+    gradient: str = "reversible",
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
-    """eq:ucrn, with eq:ucrn_res where there is a Λ: L layers over a batch of sequences.
+    """Eq. (6), with Suppl. Eq. (75) where there is a Λ: L layers over a batch of sequences.
 
     Args:
         input: (N, b, d).
@@ -137,7 +137,7 @@ def unicornn(
         mask: (L, b, m), multiplied with the output of each layer: variational dropout.
         horizon: H > 0 steps, a number or one per layer: the gradient sees what a step k contributed to the output of a
             step n by e^(-(n-k)/H) only. With None, wholly.
-        backward: "invert" recomputes the states backwards from the last one; "store" keeps activations, which is
+        gradient: "reversible" recomputes the states backwards from the last one; "stored" keeps activations, which is
             faster and needs memory O(N b m L). The gradients are the same bit for bit.
         backend: "auto", "reference", "cpu" or "triton".
 
@@ -155,7 +155,7 @@ def unicornn(
         (torch.Size([3, 4]), torch.Size([1, 3, 4]))
     """
     p = _problem(input, weights, dt, alpha, state, mask, lengths, backend)
-    checks.choice("backward", backward, BACKWARDS)
+    checks.choice("gradient", gradient, GRADIENTS)
     horizons = checks.horizon(horizon, weights.L)
     every, steps = wanted(output, p.u)
     result = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in HALF else p.u.dtype
@@ -179,7 +179,7 @@ def unicornn(
         w, V, b, a, Lambda, _ = p.coefficients
         train = torch.is_grad_enabled() and any(t.requires_grad for t in (p.u, start, w, b, a, *V, *Lambda))
         outputs, pair, grid, _, _ = torch_ops.forward(
-            p.u, start, grid, rest, *p.coefficients, p.mask, p.lengths, steps, every, backward if train else "nothing",
+            p.u, start, grid, rest, *p.coefficients, p.mask, p.lengths, steps, every, gradient if train else "nothing",
             horizons or None, p.bfloat16, p.backend,
         )  # fmt: skip
         final = State(pair[0], pair[1], grid=grid.detach(), rest=rest, mask=p.mask)
@@ -197,7 +197,7 @@ def step(
     state: State | tuple[Tensor, Tensor] | None = None,
     mask: Tensor | None = None,
     horizon: float | Sequence[float] | None = None,
-    backward: str = "invert",
+    gradient: str = "reversible",
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
     """One time step, for streams: as ``unicornn`` with N = 1, input (b, d) and output (b, m), bit for bit.
@@ -224,7 +224,7 @@ def step(
         if fast is not None:
             return fast
     options: dict[str, Any] = {"dt": dt, "alpha": alpha, "state": state, "mask": mask, "horizon": horizon}
-    return unicornn(input[None], weights, output="last", backward=backward, backend=backend, **options)
+    return unicornn(input[None], weights, output="last", gradient=gradient, backend=backend, **options)
 
 
 def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:
@@ -257,7 +257,7 @@ def inverse(
     mask: Tensor | None = None,
     backend: str = "auto",
 ) -> State:
-    """eq:inv_ucrn: from the final state of ``unicornn(input, …)`` back to the initial one, bit for bit.
+    """Eq. (7): from the final state of ``unicornn(input, …)`` back to the initial one, bit for bit.
 
     Arguments as for ``unicornn``; ``state`` must be the ``State`` it returned for the result to be exact, and ``mask``
     the one it was given. Not differentiable, except with backend="reference", which is exact up to rounding only.

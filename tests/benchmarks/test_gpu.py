@@ -13,7 +13,7 @@ from tests.benchmarks.run import ROOT, run
 from unicornn.baselines import MODELS
 
 CPU = torch.device("cpu")
-NAMES = {f"UnICORNN, 2 layers, {way}{dtype}" for way in ("store", "invert") for dtype in ("", ", bfloat16")}
+NAMES = {f"UnICORNN, 2 layers, {way}{dtype}" for way in ("stored", "reversible") for dtype in ("", ", bfloat16")}
 NAMES |= {"LSTM, 1 layer", "SRU, 2 layers", "IndRNN, 2 layers"}
 
 

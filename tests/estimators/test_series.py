@@ -42,7 +42,7 @@ def test_missing_values_are_named():
     with pytest.raises(BadValue, match="NaN in series 1 at step 4, channel 1; missing='mask'"):
         as_series(X)
     X[1, 4, 1] = np.inf
-    for missing in ("refuse", "mask"):
+    for missing in ("error", "mask"):
         with pytest.raises(BadValue, match=r"inf.* in series 1 at step 4, channel 1"):
             as_series(X, missing=missing)
 

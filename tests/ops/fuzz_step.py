@@ -143,7 +143,7 @@ def one(dtype):
         random.choice([1, 3]),
         random.choice([0, 1, 2, 9, 40]),
     )
-    layer = UnICORNN(d, m, L, residual=2 if L == 3 else 0, dtype=dtype)
+    layer = UnICORNN(d, m, L, skip_layers=2 if L == 3 else 0, dtype=dtype)
     u = torch.randn(batch, d, dtype=dtype)
     state = None
     if batch and random.random() < 0.8:

@@ -58,7 +58,7 @@ def test_what_is_no_number_stays_so():
     assert x[0, 8] == 64
 
 
-OPTIONS = [{}, {"residual": 2, "num_layers": 3, "dropout": 0.3}, {"bidirectional": True}]
+OPTIONS = [{}, {"skip_layers": 2, "num_layers": 3, "dropout": 0.3}, {"bidirectional": True}]
 
 
 def run(layer, u, dtype=torch.bfloat16, enabled=True, **options):
@@ -80,12 +80,12 @@ def test_states_are_exact_and_gradients_the_same_both_ways(options):
     lengths = {} if not options else {"lengths": torch.tensor([300, 4, 200, 299, 1, 150, 60])}
     before = torch.get_num_threads()
     found = []
-    for backward in ("invert", "store"):
+    for gradient in ("reversible", "stored"):
         for threads in (1, 2):
             torch.set_num_threads(threads)
             try:
                 one = copy.deepcopy(layer)
-                one.backward = backward
+                one.gradient = gradient
                 found.append(run(one, u, **lengths))
             finally:
                 torch.set_num_threads(before)

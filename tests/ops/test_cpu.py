@@ -21,11 +21,11 @@ def cut(count):
     ]
 
 
-def run(p, backward, horizon=None):
+def run(p, gradient, horizon=None):
     """Output, states, and all gradients: that of u, those of the initial state, those of the parameters."""
     p = p.requiring_grad()
     output, state = functional.unicornn(
-        p.u, functional.Weights(*p.weights), state=(p.y, p.z), backward=backward, backend="cpu", horizon=horizon,
+        p.u, functional.Weights(*p.weights), state=(p.y, p.z), gradient=gradient, backend="cpu", horizon=horizon,
         **p.options,
     )  # fmt: skip
     return [output.detach(), *(t.detach() for t in state)], p.gradients(output, state)
@@ -49,20 +49,20 @@ problems = st.builds(
 
 
 @settings(max_examples=25, deadline=None)
-@given(p=problems, count=st.integers(2, 5), K=st.integers(1, 9), backward=st.sampled_from(["invert", "store"]))
-def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, count, K, backward):
+@given(p=problems, count=st.integers(2, 5), K=st.integers(1, 9), gradient=st.sampled_from(["reversible", "stored"]))
+def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, count, K, gradient):
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         torch.set_num_threads(1)
         patch.setattr(cpu, "groups", cut(1))
-        numbers, gradients = run(p, backward)
+        numbers, gradients = run(p, gradient)
         try:
             patch.setattr(cpu, "groups", cut(count))
             patch.setattr(cpu, "LONGEST", K)
             found = []
             for threads in (1, 3):
                 torch.set_num_threads(threads)
-                found.append(run(p, backward))
+                found.append(run(p, gradient))
         finally:
             torch.set_num_threads(before)
     alone, shared = found

@@ -114,7 +114,7 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
             p = functional._problem(u, weights, 0.1, 1.0, None, mask, lengths, "auto")
             every, which = functional.wanted(chosen, p.u)
             gradients = {}
-            for keep in ("invert", "store"):
+            for keep in ("reversible", "stored"):
                 grid, rest = off_card(state.grid), off_card(state.rest)
                 y, pair, end, kept, marks = library._forward(
                     p.u, functional._start(state, p), on_card(grid), rest if rest is None else on_card(rest),
@@ -130,5 +130,5 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
     tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0.05, "atol": 0.02}
     torch.testing.assert_close(off_card(ours), plain[0], **tolerance)
     assert torch.equal(off_card(back.grid), start.grid)
-    for a, b in zip(tree_leaves(gradients["invert"]), tree_leaves(gradients["store"]), strict=True):
+    for a, b in zip(tree_leaves(gradients["reversible"]), tree_leaves(gradients["stored"]), strict=True):
         assert torch.equal(off_card(a), off_card(b))

@@ -111,12 +111,12 @@ def test_increments_are_exact_fixed_point(values):
 
 def layer_and_input(N=7, dtype=torch.float32, **options):
     torch.manual_seed(1)
-    layer = UnICORNN(3, 6, 3, residual=2, dt=0.3, backend="triton", **options).to(GPU, dtype)
+    layer = UnICORNN(3, 6, 3, skip_layers=2, dt=0.3, backend="triton", **options).to(GPU, dtype)
     return layer, torch.randn(N, 4, 3, dtype=dtype, device=GPU)
 
 
-def gradients_of(layer, u, backward):
-    layer.backward = backward
+def gradients_of(layer, u, gradient):
+    layer.gradient = gradient
     output, _ = layer(u, lengths=[7, 3, 5, 7])
     weights = torch.linspace(-64, 64, output.numel(), device=GPU).view_as(output)
     return [output, *torch.autograd.grad((output * weights).sum(), [u, *layer.parameters()])]
@@ -127,7 +127,7 @@ def test_half_precision(dtype):
     """x, y and gradients are of half precision, as the matrix products are; the state is what it is in float32."""
     layer, u = layer_and_input(dtype=dtype)
     u.requires_grad_()
-    inverted, stored = (gradients_of(layer, u, way) for way in ("invert", "store"))
+    inverted, stored = (gradients_of(layer, u, way) for way in ("reversible", "stored"))
     assert all(torch.equal(a, b) for a, b in zip(inverted, stored, strict=True))
     assert {t.dtype for t in inverted} == {dtype}
     _, state = layer(u)
@@ -137,7 +137,7 @@ def test_half_precision(dtype):
     assert not start.y.any()
     assert not start.z.any()
     full = copy.deepcopy(layer).float()
-    exact = gradients_of(full, u.detach().float().requires_grad_(), "store")
+    exact = gradients_of(full, u.detach().float().requires_grad_(), "stored")
     for ours, theirs in zip(inverted, exact, strict=True):
         assert relative(ours, theirs) < (0.03 if dtype == torch.bfloat16 else 0.004)
 
@@ -194,7 +194,7 @@ def test_a_state_beyond_the_grid_is_told(dtype, far):
     layer(u[:2], start)
     with pytest.raises(OverflowError, match=r"layer 1 left the range.*backend='reference'"):
         layer(u, start)
-    layer.backward = "store"
+    layer.gradient = "stored"
     with pytest.warns(RuntimeWarning, match="layer 1 left the range"):
         layer(u, start)[0].sum().backward()
 
@@ -213,7 +213,7 @@ def test_gradcheck():
 
 def test_opcheck():
     p = Problem(N=2, L=1, batch=3, lengths=[2, 1, 2], dropout=True, dtype=torch.float32).to(GPU)
-    for keep in ("invert", "store"):
+    for keep in ("reversible", "stored"):
         torch.library.opcheck(library.forward, arguments(p, keep, backend="triton"))
 
 

@@ -30,9 +30,9 @@ def inverted_pendulum(N, backend="cpu", dtype=torch.float32, **options):
     return layer, output.sum()
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
-def test_the_size_the_length_the_exponent_and_the_remedies(backward):
-    _, loss = inverted_pendulum(100, backward=backward)
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
+def test_the_size_the_length_the_exponent_and_the_remedies(gradient):
+    _, loss = inverted_pendulum(100, gradient=gradient)
     with pytest.warns(RuntimeWarning, match=r"grew to .* N=100 steps") as told:
         loss.backward()
     (text,) = [str(w.message) for w in told]
@@ -69,7 +69,7 @@ def test_nothing_to_tell(N, options):
 
 def test_a_loss_that_is_no_number_or_an_input_that_is_none_is_not_blamed_on_growth():
     (inverted_pendulum(3)[1] * math.nan).backward()
-    layer = UnICORNN(1, 2, backward="store")
+    layer = UnICORNN(1, 2, gradient="stored")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the state of layer")
         output, _ = layer(torch.full((3, 1, 1), math.nan))

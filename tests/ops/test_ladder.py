@@ -120,8 +120,8 @@ def test_float32_kernels_within_1e_5_at_N_1000(alpha, backend):
         pytest.skip("too long for Triton's interpreter; the compiled kernels run this")
     torch.use_deterministic_algorithms(False)  # the reference allocates for each step, and NaN takes time
     device = GPU if backend == "triton" else "cpu"
-    layer = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, residual=2, backend=backend, device=device)
-    twin = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, residual=2, backend="reference", dtype=torch.float64)
+    layer = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, skip_layers=2, backend=backend, device=device)
+    twin = UnICORNN(3, 24, 3, dt=0.1, alpha=alpha, skip_layers=2, backend="reference", dtype=torch.float64)
     twin.load_state_dict(layer.state_dict())
     u = torch.randn(1000, 2, 3, requires_grad=True)
     v = u.detach().double().requires_grad_()

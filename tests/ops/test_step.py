@@ -70,7 +70,7 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
     L, residual = draw(st.sampled_from([(1, 0), (2, 0), (3, 2), (4, 2)]))
     d, m, batch = draw(st.integers(1, 20)), draw(st.sampled_from([1, 7, 16, 33, 130])), draw(st.integers(1, 80))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
-    layer = UnICORNN(d, m, L, dt=0.3, residual=residual, dtype=dtype)
+    layer = UnICORNN(d, m, L, dt=0.3, skip_layers=residual, dtype=dtype)
     u, state = torch.randn(2, batch, d, dtype=dtype), None
     states = []
     for u_n in u:
@@ -131,7 +131,7 @@ def _set_data(letter, name):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @torch.no_grad()
 def test_parameters_that_change_between_steps_are_seen(dtype, batch):
-    layer = UnICORNN(3, 20, 4, dt=0.3, residual=2, dtype=dtype)
+    layer = UnICORNN(3, 20, 4, dt=0.3, skip_layers=2, dtype=dtype)
     u = torch.randn(batch, 3, dtype=dtype)
     _, state = layer.step(u)
     for change in (_resize, _replace, _change_in_place, _change_behind_torch, _allocate_anew, _set_data):
@@ -148,7 +148,7 @@ def test_parameters_that_change_between_steps_are_seen(dtype, batch):
 @torch.no_grad()
 def test_layers_of_the_same_size_take_turns():
     """They share the room in which matrices are packed."""
-    layers, u, states = [UnICORNN(3, 20, 3, residual=2) for _ in range(2)], torch.randn(2, 3), [None, None]
+    layers, u, states = [UnICORNN(3, 20, 3, skip_layers=2) for _ in range(2)], torch.randn(2, 3), [None, None]
     layers[1].V[2].data[-1, -1] = layers[0].V[2].data[-1, -1]
     for _ in range(3):
         for i, layer in enumerate(layers):

@@ -37,7 +37,7 @@ def arguments(p, keep, every=True, backend="cpu"):
     )
 
 
-@pytest.mark.parametrize("keep", ["invert", "store"])
+@pytest.mark.parametrize("keep", ["reversible", "stored"])
 @pytest.mark.parametrize("case", ["plain", "everything"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_opcheck(case, dtype, keep):
@@ -49,16 +49,16 @@ def test_opcheck(case, dtype, keep):
         torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-6], False, "cpu"))
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"residual": 2, "num_layers": 3}, {"dropout": 0.3}, {"batch_first": True}, {"bidirectional": True}],
+    [{}, {"skip_layers": 2, "num_layers": 3}, {"dropout": 0.3}, {"batch_first": True}, {"bidirectional": True}],
     ids=str,
 )
-def test_gradcheck(options, backward):
+def test_gradcheck(options, gradient):
     """Every argument: input, initial states, all parameters; from output and both final states."""
     options = {"num_layers": 2, "dt": 0.4, "alpha": 1.5} | options
-    layer = UnICORNN(2, 3, dtype=torch.float64, backward=backward, **options)
+    layer = UnICORNN(2, 3, dtype=torch.float64, gradient=gradient, **options)
     names, parameters = zip(*layer.named_parameters(), strict=True)
     u = torch.randn(4, 4, 2, dtype=torch.float64, requires_grad=True)
     n = options["num_layers"] * (2 if options.get("bidirectional") else 1)
@@ -90,9 +90,9 @@ def test_second_derivatives_are_the_references():
         g.sum().backward()
 
 
-@pytest.mark.parametrize("backward", ["invert", "store"])
-def test_compile_takes_the_layer_whole(backward):
-    layer = UnICORNN(3, 4, 3, residual=2, backward=backward)
+@pytest.mark.parametrize("gradient", ["reversible", "stored"])
+def test_compile_takes_the_layer_whole(gradient):
+    layer = UnICORNN(3, 4, 3, skip_layers=2, gradient=gradient)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     u = torch.randn(6, 2, 3)
     expected, state = layer(u, lengths=torch.tensor([6, 4]))
@@ -126,8 +126,8 @@ def test_input_changed_in_place_is_noticed():
 
 
 def test_backward_may_be_repeated():
-    for backward in ("invert", "store"):
-        layer = UnICORNN(3, 40, 2, backward=backward)
+    for gradient in ("reversible", "stored"):
+        layer = UnICORNN(3, 40, 2, gradient=gradient)
         output, _ = layer(torch.randn(600, 50, 3))  # enough for the stored block to be one that is reused
         first = torch.autograd.grad(output.sum(), layer.w[0], retain_graph=True)
         other, _ = layer(torch.randn(600, 50, 3))
@@ -145,7 +145,7 @@ def test_a_state_beyond_the_grid_is_told(dtype):
     u = torch.ones(2000, 1, 1, dtype=dtype)
     with pytest.raises(OverflowError, match=r"layer 1 left the range.*backend='reference'"):
         layer(u)
-    layer.backward = "store"
+    layer.gradient = "stored"
     with pytest.warns(RuntimeWarning, match="layer 1 left the range"):
         output, state = layer(u)
     output.mean().backward()
@@ -156,7 +156,7 @@ def test_a_state_beyond_the_grid_is_told(dtype):
     with pytest.raises(ValueError, match="state: expected finite numbers within"):
         layer(u[:1], (torch.full((1, 1, 2), 1e6, dtype=dtype), torch.zeros(1, 1, 2, dtype=dtype)))
     u[5] = torch.nan
-    layer.backward = "invert"
+    layer.gradient = "reversible"
     with pytest.raises(OverflowError, match="not finite"):
         layer(u[:10])
     reference = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype, backend="reference")

@@ -19,7 +19,9 @@ READOUTS = ["last", "mean", "energy", "state", "last+energy+state", "last+mean+e
 def network(readout="last", patch=1, dtype=torch.float32):
     """A network whose readout matters."""
     torch.manual_seed(0)
-    net = Classifier(UnICORNN(2 * patch, 10, 3, dt=0.3, residual=2), 3, patch=patch, readout=readout).to(dtype).eval()
+    net = (
+        Classifier(UnICORNN(2 * patch, 10, 3, dt=0.3, skip_layers=2), 3, patch=patch, readout=readout).to(dtype).eval()
+    )
     for norm in net.features.children():
         norm.running_mean.uniform_(-3, 0)
         norm.running_var.uniform_(0.5, 2)

@@ -1,4 +1,4 @@
-"""eq:hsbd and eq:gbd on random networks, where the proofs reach; and how much room they leave."""
+"""Suppl. Eq. (7) and Eq. (12) on random networks, where the proofs reach; and how much room they leave."""
 
 import math
 import warnings
@@ -42,7 +42,7 @@ def test_states_and_gradients_are_within_their_bounds(data):
         limits = theory.bounds(layer, N, float(target.abs().max()))
     assert limits.proven == (L == 1)
     u = torch.randn(N, 1, 2, dtype=torch.float64) * data.draw(st.sampled_from([0.1, 1.0, 10.0]))
-    # eq:hsbd is of the hidden states, of which the input is none: it enters eq:p11 as y⁰, so keep it within
+    # Suppl. Eq. (7) is of the hidden states, of which the input is none: it enters Suppl. Eq. (38) as y⁰, so keep it within
     u = u.clamp(-float(limits.y[0]), float(limits.y[0]))
     for orbit in theory.orbits(layer, u):
         assert bool((orbit.y[1:].abs().amax((1, 2)) <= limits.y).all())
@@ -65,9 +65,9 @@ def test_eq_gbd_is_not_proven_for_two_layers_and_false():
             for parameter, value in zip(getattr(layer, letter), values, strict=True):
                 parameter.fill_(value)
     N, target = 315, 1.0
-    with pytest.warns(RuntimeWarning, match="eq:gbd up to no steps, for it is of one layer and this has 2; N=315"):
+    with pytest.warns(RuntimeWarning, match="Eq. (12) up to no steps, for it is of one layer and this has 2; N=315"):
         limits = theory.bounds(layer, N, target)
-    assert limits.steps >= N  # eq:hsbd's proof reaches
+    assert limits.steps >= N  # Suppl. Eq. (7)'s proof reaches
     assert not limits.proven
     loss = (layer(torch.zeros(N, 1, 1, dtype=torch.float64))[0] - target).square().sum() / 2 / N
     largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
@@ -84,7 +84,7 @@ def test_eq_hsbd_is_false_at_long_times():
         layer.V[0].fill_(1.0)
         layer.c[0].fill_(30.0)
     u = 20 * torch.sign(torch.sin(0.05 * torch.arange(N) + 0.01)).double()[:, None, None]
-    with pytest.warns(RuntimeWarning, match="eq:hsbd is proven up to 7 steps"):
+    with pytest.warns(RuntimeWarning, match="Suppl. Eq. (7) is proven up to 7 steps"):
         limits = theory.bounds(layer, N)
     y = theory.orbits(layer, u)[0].y[1:, 0, 0].abs()
     passed = (y > limits.y).nonzero()
@@ -112,12 +112,12 @@ def test_constants_are_the_papers():
 
 def test_outside_the_proofs_is_told():
     layer = UnICORNN(2, 3, dt=0.1)
-    with pytest.warns(RuntimeWarning, match=r"eq:gbd up to \d+ steps; N=1000"):
+    with pytest.warns(RuntimeWarning, match=r"Eq. (12) up to \d+ steps; N=1000"):
         assert not theory.bounds(layer, 1000).proven
     for arguments, message in (
         ({"alpha": 0.0}, "expected alpha > 0"),
         ({"dt": 1.5}, "expected dt < 1"),
-        ({"residual": 2}, "without residual connections"),
+        ({"skip_layers": 2}, "without residual connections"),
     ):
         with pytest.raises(ValueError, match=message):
             theory.bounds(UnICORNN(2, 3, 3, **arguments), 5)

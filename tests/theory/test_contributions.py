@@ -56,7 +56,7 @@ def test_with_one_layer_there_is_one_way():
 
 
 def test_the_formula_for_three_layers_is_the_papers():
-    """eq:glb1 and eq:glbcoeff_SM, written out."""
+    """Suppl. Eq. (62) and Suppl. Eq. (63), written out."""
     dt, n = 0.01, 15
     layer, u, state = layer_of(3, 0, dt), signal(torch.linspace(0, 1, n).double()), state_of(3)
     first, second, third = theory.orbits(layer, u, state)
@@ -71,7 +71,7 @@ def test_the_formula_for_three_layers_is_the_papers():
 @pytest.mark.parametrize(("L", "S"), STACKS)
 def test_one_way_scales_as_the_papers_eq_scl(L, S):
     """2L - 1 at a given time t_n. With residual stacking the L that counts is the number of layers on the shortest way,
-    which for eq:ucrn_res (connections over S + 1 layers) is not eq:scl_res's (connections over S)."""
+    which for Suppl. Eq. (75) (connections over S + 1 layers) is not Suppl. Eq. (80)'s (connections over S)."""
     expected = 2 * theory.layers_on_the_shortest_way(L, S) - 1
     assert abs(order(theory.one_way, L, S, "time") - expected) < 0.05
     assert abs(order(theory.representation, L, S, "time") - expected) < 0.05
@@ -115,7 +115,7 @@ def test_the_error_of_eq_glb_at_a_given_time_is_of_the_order_of_the_formula():
 
 
 def test_the_formula_does_not_forget_k():
-    """The message of eq:glb: no exponential dependence on n - k."""
+    """The message of Eq. (14): no exponential dependence on n - k."""
     layer, u = layer_of(1, 0, 1e-3), signal(torch.linspace(0, 1, 1000).double())
     size = theory.contributions(layer, u, 0.7, state_of(1)).flatten(1).norm(dim=1)
     assert size[:100].mean() > 0.1 * size[-600:-500].mean()

@@ -12,10 +12,10 @@ def layer_of(L=2, m=4, dtype=torch.float64, **options):
     return UnICORNN(2, m, L, dtype=dtype, **{"dt": 0.1} | options)
 
 
-@pytest.mark.parametrize("residual", [0, 2])
+@pytest.mark.parametrize("skip_layers", [0, 2])
 @pytest.mark.parametrize("form", ["time first", "batch first", "unbatched"])
-def test_orbits_are_the_layers_states(form, residual):
-    layer = layer_of(4, residual=residual, batch_first=form == "batch first")
+def test_orbits_are_the_layers_states(form, skip_layers):
+    layer = layer_of(4, skip_layers=skip_layers, batch_first=form == "batch first")
     u = torch.randn(*{"time first": (30, 3, 2), "batch first": (3, 30, 2), "unbatched": (30, 2)}[form]).double()
     state = tuple(torch.randn(4, *((4,) if form == "unbatched" else (3, 4))).double() for _ in range(2))
     run = theory.orbits(layer, u, state)
@@ -36,7 +36,7 @@ def test_orbits_refuse_what_they_do_not_know():
 
 
 def test_the_equations_of_motion_are_the_hamiltonians():
-    """eq:ham1: y' = ∂H/∂z, z' = -∂H/∂y; also where w = 0."""
+    """Eq. (3): y' = ∂H/∂z, z' = -∂H/∂y; also where w = 0."""
     (orbit,) = theory.orbits(layer_of(1), torch.randn(6, 3, 2).double())
     w = orbit.w.clone()
     w[0] = 0
@@ -89,7 +89,7 @@ def test_gradient_orbits_are_gradients(parameter):
 
 
 def test_gradients_follow_the_hamiltonian_of_gradients():
-    """eq:hsg: y_θ' = ∂H/∂z_θ, z_θ' = -∂H/∂y_θ, as the step does to first order in Δt."""
+    """Eq. (8): y_θ' = ∂H/∂z_θ, z_θ' = -∂H/∂y_θ, as the step does to first order in Δt."""
     layer = layer_of(1, dt=1e-4)
     u = torch.ones(2000, 1, 2, dtype=torch.float64)
     state = tuple(torch.full((1, 1, 4), v, dtype=torch.float64) for v in (1.0, 0.5))

@@ -14,7 +14,7 @@ from unicornn.theory import _growth
 def test_it_is_the_gradient(L, S, batch_first, monkeypatch):
     monkeypatch.setattr(_growth, "LEAST", 100)
     torch.manual_seed(0)
-    layer = UnICORNN(2, 5, L, dt=0.4, residual=S, dropout=0.5, dtype=torch.float64)
+    layer = UnICORNN(2, 5, L, dt=0.4, skip_layers=S, dropout=0.5, dtype=torch.float64)
     u, state = torch.randn(250, 3, 2).double().requires_grad_(), torch.randn(2, L, 3, 5).double().requires_grad_()
     growth = theory.gradient_growth(layer, u, (state[0], state[1]))
     assert layer.training

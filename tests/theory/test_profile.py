@@ -11,7 +11,7 @@ def modules():
     torch.manual_seed(0)
     return {
         "UnICORNN": UnICORNN(2, 6, 2, dt=0.2),
-        "residual": UnICORNN(2, 6, 3, dt=0.2, residual=2, dropout=0.5),
+        "skip_layers": UnICORNN(2, 6, 3, dt=0.2, skip_layers=2, dropout=0.5),
         "batch first": UnICORNN(2, 6, batch_first=True),
         "LSTM": nn.LSTM(2, 6, 2, dropout=0.3),
         "LSTM, batch first": nn.LSTM(2, 6, batch_first=True),

@@ -9,7 +9,7 @@ from unicornn import UnICORNN, theory
 @pytest.mark.slow
 def test_reconstruction_in_plain_floats_loses_and_ours_does_not():
     torch.manual_seed(0)
-    layer = UnICORNN(2, 8, 3, dt=0.0343, alpha=0.0, residual=2, dropout=0.2)  # EigenWorms' step and α
+    layer = UnICORNN(2, 8, 3, dt=0.0343, alpha=0.0, skip_layers=2, dropout=0.2)  # EigenWorms' step and α
     u = torch.randn(2000, 2, 2)
     result = theory.reconstruction_error(layer, u)
     assert not result.exact.any()

@@ -123,7 +123,7 @@ def imdb() -> list[str]:
         [name, test_words(runs), best(runs), len(runs), epochs(runs), time_taken(runs)]
         for name, runs in together(group("imdb"), kind).items()
     ]
-    rows.append(["paper, tab:imdb and tab:distr_results", paper("imdb", "unicornn"), NONE, 10, 50, NONE])
+    rows.append(["paper, Table 5 and Table 8", paper("imdb", "unicornn"), NONE, 10, 50, NONE])
     return table(["recipe", "test accuracy", "best", "seeds", "epochs", "time of a run"], rows)
 
 
@@ -328,7 +328,7 @@ def time_steps() -> list[str]:
 
 
 def retraining() -> list[str]:
-    """tab:distr_results: mean and deviation of re-trainings."""
+    """Table 8: mean and deviation of re-trainings."""
     groups = {
         "IMDB": together(group("imdb"), kind),
         "Lorenz 96": {

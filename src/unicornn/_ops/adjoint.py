@@ -115,7 +115,7 @@ class Recurrence:
             y[n + 1, :k], y[n + 1, k:], z[n, :k] = self._real(Y[:k]), 0, self._real(Z[:k])
 
     def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: np.ndarray[Any, Any]) -> None:
-        """Backwards, eq:inv_ucrn: x (K, b, m) becomes t; y and z as in the replay."""
+        """Backwards, Eq. (7): x (K, b, m) becomes t; y and z as in the replay."""
         Y, Z = self.state
         running = 0
         for n, k in reversed(list(enumerate(active))):
@@ -135,7 +135,7 @@ class Recurrence:
         self.gw, self.gb, self.ga = (torch.zeros_like(self.δy) for _ in range(3))
 
     def adjoint(self, t: Tensor, y: Tensor, z: Tensor, g: Tensor, active: np.ndarray[Any, Any]) -> None:
-        """eq:td_grad2, eq:td_grad3: g (K, b, m) comes as ∂E/∂y and leaves as ∂E/∂x, zero in the padding."""
+        """Suppl. Eq. (3), Suppl. Eq. (5): g (K, b, m) comes as ∂E/∂y and leaves as ∂E/∂x, zero in the padding."""
         w, a, α = self.w.double(), self.a, self.alpha
         for n, k in reversed(list(enumerate(active))):
             δy, δz, t_n, y_n, z_n = self.δy[:k], self.δz[:k], t[n, :k].double(), y[n, :k].double(), z[n, :k].double()

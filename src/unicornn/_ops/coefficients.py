@@ -1,4 +1,4 @@
-"""What eq:ucrn and eq:ucrn_res have in them, in the order in which the ops' schemas have it."""
+"""What Eq. (6) and Suppl. Eq. (75) have in them, in the order in which the ops' schemas have it."""
 
 from __future__ import annotations
 

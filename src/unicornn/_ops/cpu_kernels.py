@@ -210,7 +210,7 @@ def _unkick(t, Y, Z, A, i, alpha, limit, on):
 
 @inline
 def _undrifted(y, at, S, A, i, unit, limit, far, on, shown, room):
-    """y ← y - a z, of eq:inv_ucrn."""
+    """y ← y - a z, of Eq. (7)."""
     Z = load(S, B + i)
     Y = _undrift(load(S, i), Z, A, i, limit, on)
     store(S, i, Y)
@@ -233,7 +233,7 @@ def _show(y, lo, S, unit, e, room):
 
 @kernel
 def retreat(x, y, S, A, P, unit, alpha, limit, active, E, k0, k1):
-    """Backwards through a chunk, eq:inv_ucrn: rows x (E) become t; y (one row more) from before the chunk on."""
+    """Backwards through a chunk, Eq. (7): rows x (E) become t; y (one row more) from before the chunk on."""
     K, out = len(active), 0
     for k in range(k0, k1):
         lo = k * B
@@ -260,7 +260,7 @@ def retreat(x, y, S, A, P, unit, alpha, limit, active, E, k0, k1):
 
 @inline
 def _pull_back(t, y, g, at, S, A, D, i, unit, alpha, limit, single, rest, fade, on, shown, room):
-    """The state back by one step from a known t, and one step of eq:td_grad2, eq:td_grad3: g ← ∂E/∂x from ∂E/∂y of
+    """The state back by one step from a known t, and one step of Suppl. Eq. (3), Suppl. Eq. (5): g ← ∂E/∂x from ∂E/∂y of
     this step's output; the adjoint fades (or None)."""
     Z = load(S, B + i)
     Y = _undrift(load(S, i), Z, A, i, limit, on)

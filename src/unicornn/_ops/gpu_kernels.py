@@ -197,7 +197,7 @@ def advance(
     x, y, S, w, b, a, κ, ends, bad, K, E, m,
     B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Forwards, eq:ucrn: reads x (K, E), writes y (K, E), carries S (2, E). w, b, a, κ = α a: (m,)."""
+    """Forwards, Eq. (6): reads x (K, E), writes y (K, E), carries S (2, E). w, b, a, κ = α a: (m,)."""
     e = tl.program_id(0) * B + tl.arange(0, B)
     ok = e < E
     until = tl.where(ok, K, 0)  # steps to load
@@ -242,9 +242,9 @@ def retreat(
     B: tl.constexpr, UNIT: tl.constexpr, EDGE: tl.constexpr, DOUBLE: tl.constexpr, RAGGED: tl.constexpr,
     SHOW: tl.constexpr, ADJOINT: tl.constexpr, FADE: tl.constexpr,
 ):  # fmt: skip
-    """Backwards, eq:inv_ucrn: reads x (K, E), carries the state from S to before (2, E each).
+    """Backwards, Eq. (7): reads x (K, E), carries the state from S to before (2, E each).
 
-    SHOW: writes y (K + 1, E), from the state before the chunk on. ADJOINT, eq:td_grad2 and eq:td_grad3: g (K, E) comes
+    SHOW: writes y (K + 1, E), from the state before the chunk on. ADJOINT, Suppl. Eq. (3) and Suppl. Eq. (5): g (K, E) comes
     as ∂E/∂y and leaves as ∂E/∂x, zero in the padding; carries δ (2, E); T (3, E) gathers the gradients of w, b, a.
     FADE: δ loses the share at ``fade`` of itself at each step.
     """

@@ -1,4 +1,4 @@
-"""eq:ucrn and eq:inv_ucrn as plain torch loops over time: the definition.
+"""Eq. (6) and Eq. (7) as plain torch loops over time: the definition.
 
 Any device, any floating dtype, differentiable by autograd as often as you like. No grid: reversal is exact only up to
 rounding. Shapes: u (N, b, d); y, z (L, b, m); mask (L, b, m) or None; lengths (b,) or None.
@@ -17,7 +17,7 @@ from unicornn._ops.coefficients import Coefficients
 
 
 def drive(l: int, below: Sequence[Tensor], k: Coefficients) -> Tensor:
-    """x = V yˡ⁻¹ + b, and Λ yˡ⁻ˢ⁻¹ with residual stacking (eq:ucrn_res). ``below`` holds u, y¹, …, yˡ⁻¹."""
+    """x = V yˡ⁻¹ + b, and Λ yˡ⁻ˢ⁻¹ with residual stacking (Suppl. Eq. (75)). ``below`` holds u, y¹, …, yˡ⁻¹."""
     x = torch.nn.functional.linear(below[l], k.V[l], k.b[l])
     if l >= k.S:
         x = x + torch.nn.functional.linear(below[l - k.S], k.Lambda[l - k.S])
@@ -84,7 +84,7 @@ def inverse(
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Initial y and z (L, b, m) from the final ones, eq:inv_ucrn."""
+    """Initial y and z (L, b, m) from the final ones, Eq. (7)."""
     w, a, alpha = k.w, k.a, k.alpha
     ys, zs = list(y), list(z)
     for n in range(len(u) - 1, -1, -1):

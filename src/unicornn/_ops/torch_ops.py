@@ -5,7 +5,7 @@
     inverse   final state → initial state
 
 start (2, L, b, m) is the initial (y, z) and carries its gradient; grid (2, L, b, m) int64 and rest say where exactly on
-the grid it stands. keep: "nothing", "invert" or "store". horizon: of every layer, or None. w, b, a and the states have
+the grid it stands. keep: "nothing", "reversible" or "stored". horizon: of every layer, or None. w, b, a and the states have
 full precision; u, V, Lambda and mask may have half, with a back-end that takes it. bfloat16: whether the CPU may have
 products in that precision, of which autocast decides; ``backward`` has those of ``forward``.
 """
@@ -86,7 +86,7 @@ def _beyond(layers: list[int]) -> str:
     return (
         f"the state of layer {', '.join(map(str, layers))} left the range of ±{RANGE:.0f} in which reversal is exact, "
         "or is not finite. Smaller dt, larger alpha, smaller weights or input keep it inside; backend='reference' and, "
-        "for gradients, backward='store' do without exact reversal"
+        "for gradients, gradient='stored' do without exact reversal"
     )
 
 
@@ -115,11 +115,11 @@ def _forward(
     stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps, bfloat16)
     shape, cuts, state = _room(backend, u, w, keep)
     kept, marks = reused(u, *shape), reused(u, *cuts, dtype=state)
-    output = stack.forward(every, kept if keep == "store" else None, marks if keep == "store" else None)
+    output = stack.forward(every, kept if keep == "stored" else None, marks if keep == "stored" else None)
     if not bool(inside):
         raise BadValue(f"state: expected finite numbers within ±{RANGE:.0f}, got up to {start.abs().max()}")
     if beyond := stack.out_of_range:
-        if keep == "invert":
+        if keep == "reversible":
             raise OutOfRange(_beyond(beyond))
         warnings.warn(_beyond(beyond), RuntimeWarning, stacklevel=2)
     final = stack.state
@@ -130,7 +130,7 @@ def _room(backend: str, u: Tensor, w: Tensor, keep: str) -> tuple[tuple[int, ...
     """Shapes of what is stored (if asked for), t or x of every step and the states at the cuts; their dtype."""
     (N, batch, _), (L, m) = u.shape, w.shape
     state = torch.float64 if w.dtype == torch.float32 else torch.int64
-    if keep != "store":
+    if keep != "stored":
         return (0,), (0,), state
     if _on_gpu(u, backend):
         chunks = -(-N // chunk_length(gpu.Recurrence, N, batch, m))

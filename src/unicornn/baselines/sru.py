@@ -70,7 +70,7 @@ class SRU(Baseline):
     Args:
         highway_bias: b_r at first.
         batch_norm: whether h is normalised on its way up, over all steps of all sequences. The published network has
-            none; that of fig:speed has.
+            none; that of Fig. 2 has.
         The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (c,), c (L, b, m).

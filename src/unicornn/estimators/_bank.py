@@ -31,7 +31,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     series as it is, what a window deviates from its mean, the increments, and the increments of the series standardised
     by itself. The first three hear long windows at a slow pace, as averages.
 
-    The logarithms of the oscillators' energies (eq:hamil without input) at the windows' ends are pooled over each
+    The logarithms of the oscillators' energies (Eq. (4) without input) at the windows' ends are pooled over each
     series: mean, largest, smallest, deviation, the share above some quantiles of the training set, how often the
     median is crossed from one window to the next, and the trend along the series. Where the sign may matter, so are
     mean, largest and smallest y. Several channels have two more layers, of pairs of equal oscillators that hear one
@@ -45,7 +45,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         overlap: windows of W steps begin every W / overlap steps; those of few steps, half as often.
         quantiles: of the training set's values; the share of windows above each of them is a feature.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).
-        missing: "refuse", or "mask" to accept missing values, NaN.
+        missing: "error", or "mask" to accept missing values, NaN.
         random_state: of the oscillators.
 
     Attributes:
@@ -76,7 +76,7 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         overlap: int = 8,
         quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
         layout: str = "channels_last",
-        missing: str = "refuse",
+        missing: str = "error",
         random_state: Any = None,
     ) -> None:
         self.n_oscillators = n_oscillators

@@ -62,7 +62,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         verbose: bool = False,
         warm_start: bool = False,
         layout: str = "channels_last",
-        missing: str = "refuse",
+        missing: str = "error",
     ) -> None:
         self.model = model
         self.hidden_size = hidden_size

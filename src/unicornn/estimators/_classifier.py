@@ -46,7 +46,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         verbose: show a progress bar with the time left.
         warm_start: the network is fitted again from the weights and the scales of the last fit.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).
-        missing: "refuse", or "mask" to accept missing values, NaN.
+        missing: "error", or "mask" to accept missing values, NaN.
 
     Attributes:
         classes_: (k,).
@@ -92,7 +92,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         verbose: bool = False,
         warm_start: bool = False,
         layout: str = "channels_last",
-        missing: str = "refuse",
+        missing: str = "error",
     ) -> None:
         super().__init__(
             model, hidden_size=hidden_size, num_layers=num_layers, dt=dt, alpha=alpha, readout=readout,

@@ -157,7 +157,7 @@ class Oscillators(NamedTuple):
 
     def final(self, u: Tensor, lengths: Tensor | None) -> Tensor:
         """What is read off at the ends of windows u (W, k, d), quantity by quantity: (k, F). Energies are those of
-        eq:hamil without input."""
+        Eq. (4) without input."""
         if self.part.hears == "shape":
             u = _centred(u, lengths)
         with torch.no_grad():

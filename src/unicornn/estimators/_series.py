@@ -15,7 +15,7 @@ from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue, UnicornnError
 
 LAYOUTS = ("channels_last", "channels_first")
-MISSING = ("refuse", "mask")
+MISSING = ("error", "mask")
 SWAPPED = 4  # a warning is due when there are so many times more channels than steps
 
 Series = list[np.ndarray]
@@ -43,14 +43,14 @@ def naming(name: str) -> Iterator[None]:
         raise BadValue(f"{name}: {error}") from error
 
 
-def as_series(X: Any, layout: str = "channels_last", missing: str = "refuse") -> Series:
+def as_series(X: Any, layout: str = "channels_last", missing: str = "error") -> Series:
     """The series in X, each (N_i, d) of floating-point numbers, without missing values.
 
     Args:
         X: an array (n, N) or (n, N, d); a list of arrays or DataFrames (N_i,) or (N_i, d), or an array of objects that
             holds them; or a DataFrame whose index has two levels, series and time, and whose columns are the channels.
         layout: "channels_last", or "channels_first" for arrays (n, d, N) and lists of (d, N_i).
-        missing: "refuse" raises an error that names the first missing value; "mask" fills gaps with the last value
+        missing: "error" raises an error that names the first missing value; "mask" fills gaps with the last value
             seen and adds, for each channel, one that is 1 where it is missing and one with the time since it was seen.
 
     Example:
@@ -67,7 +67,7 @@ def as_series(X: Any, layout: str = "channels_last", missing: str = "refuse") ->
         series = [x.T for x in series]
     _same_channels(series)
     _look_at_axes(series, layout)
-    if missing == "refuse":
+    if missing == "error":
         _refuse_missing(series)
         return series
     _refuse_infinite(series)

@@ -61,7 +61,7 @@ def answers_of(model: Any, readout: Any) -> Answers:
         return _of_network(model)
     if is_estimator(model):
         if hasattr(model, "models_"):
-            alone = tuple(model.models_) == ("network",) and model.missing == "refuse"
+            alone = tuple(model.models_) == ("network",) and model.missing == "error"
             return _of_estimator(model) if alone and model._network.features.segments == 1 else _of_windows(model)
         raise BadValue(f"model: expected {_KINDS}, got a {type(model).__name__} that is not fitted")
     raise BadType(f"model: expected {_KINDS}, got {type(model).__name__}")
@@ -155,7 +155,7 @@ def _of_estimator(model: Any) -> Answers:
 def _of_windows(model: Any) -> Answers:
     """A bank hears windows of all octaves, pieces are cut by the end, and gaps are filled with values seen later: all
     need the samples."""
-    gaps, classes, fingerprint = model.missing != "refuse", getattr(model, "classes_", None), model._fingerprint()
+    gaps, classes, fingerprint = model.missing != "error", getattr(model, "classes_", None), model._fingerprint()
     d = model.n_channels_ // 3 if gaps else model.n_channels_  # two more for each channel with gaps
     own = {"bank": getattr(model, "_bank", model), "network": model}
     scalings = [own[name]._scaling for name in model.models_]
@@ -187,7 +187,7 @@ def _scaled(scaling: Any, u: Array) -> Array:
 def _digest(model: nn.Module, readouts: tuple[str, ...]) -> str:
     """Of the settings and of every parameter."""
     rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
-    settings = [type(model).__name__, rnn.num_layers, rnn.residual, *rnn.dt, rnn.alpha, readouts]
+    settings = [type(model).__name__, rnn.num_layers, rnn.skip_layers, *rnn.dt, rnn.alpha, readouts]
     digest = hashlib.sha256(repr([*settings, getattr(model, "patch", 1)]).encode())
     for name, t in model.state_dict().items():
         digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())

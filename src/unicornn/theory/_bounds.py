@@ -1,6 +1,6 @@
-"""Appendix C's bounds: of the hidden states, eq:hsbd, and of the gradients, eq:gbd, with all their constants.
+"""Appendix C's bounds: of the hidden states, Suppl. Eq. (7), and of the gradients, Eq. (12), with all their constants.
 
-The paper's proofs end after a time of order 1/β, and that of eq:gbd is for one layer only. What holds for any length
+The paper's proofs end after a time of order 1/β, and that of Eq. (12) is for one layer only. What holds for any length
 and any number of layers stands beside them; docs/theory.md derives it.
 """
 
@@ -22,18 +22,18 @@ from unicornn.errors import BadValue
 class Bounds:
     """The bounds for a layer over N steps from a zero state, and the constants they are made of.
 
-    y, z: (N,), what |y_n| and |z_n| of no neuron and layer exceed, n = 1, …, N: eq:hsbd, for n <= steps. Later it may
+    y, z: (N,), what |y_n| and |z_n| of no neuron and layer exceed, n = 1, …, N: Suppl. Eq. (7), for n <= steps. Later it may
     be false: an input in resonance passes it.
-    gradient: what |∂E/∂θ| of no parameter exceeds, for the loss of eq:lf1: eq:gbd, for N <= gradient_steps. The proof
-    (eq:p11, eq:p12) takes the input for a hidden state y⁰ that keeps to the same bound: |u| must not exceed F.
-    steps: up to which n eq:hsbd is proven. The proof uses (1 + βΔt)ⁿ ≤ 1 + 2βnΔt "as Δt ≪ 1" (eq:pf35), which is true
+    gradient: what |∂E/∂θ| of no parameter exceeds, for the loss of Eq. (10): Eq. (12), for N <= gradient_steps. The proof
+    (Suppl. Eq. (38), Suppl. Eq. (39)) takes the input for a hidden state y⁰ that keeps to the same bound: |u| must not exceed F.
+    steps: up to which n Suppl. Eq. (7) is proven. The proof uses (1 + βΔt)ⁿ ≤ 1 + 2βnΔt "as Δt ≪ 1" (Suppl. Eq. (11)), which is true
     up to about βnΔt = 1.26, however small Δt is.
-    gradient_steps: up to which N eq:gbd is proven. With one layer as before, with γ too (eq:mat7). With more layers it
-    is 0: eq:grad3 follows one way through the layers, γ is the top layer's, and eq:pe1 and eq:pe2 lose a factor m.
+    gradient_steps: up to which N Eq. (12) is proven. With one layer as before, with γ too (Suppl. Eq. (27)). With more layers it
+    is 0: Suppl. Eq. (19) follows one way through the layers, γ is the top layer's, and Suppl. Eq. (40) and Suppl. Eq. (41) lose a factor m.
     y_always, z_always, gradient_always: (N,), (N,) and a number, bounds that hold for every N and L; infinite where
     a²α >= 4, for then the step itself is unstable. That of the gradient is exponential in N; it holds for |u| <= F too.
-    beta, gamma, V, F, Delta, T: the paper's letters. Delta is the main text's; the supplement (eq:gbddef_SM) has
-    √(1 + 2βT) in it where the main text has √(2(1 + 2βT)), but its own proof (eq:p12) arrives at the latter.
+    beta, gamma, V, F, Delta, T: the paper's letters. Delta is the main text's; the supplement (Suppl. Eq. (15)) has
+    √(1 + 2βT) in it where the main text has √(2(1 + 2βT)), but its own proof (Suppl. Eq. (39)) arrives at the latter.
 
     Example:
         >>> from unicornn import UnICORNN, theory
@@ -59,7 +59,7 @@ class Bounds:
 
     @property
     def proven(self) -> bool:
-        """Whether eq:hsbd and eq:gbd are both proven for N steps of this layer."""
+        """Whether Suppl. Eq. (7) and Eq. (12) are both proven for N steps of this layer."""
         return min(self.steps, self.gradient_steps) >= len(self.y)
 
 
@@ -88,21 +88,21 @@ def steps_proven(rate: float, dt: float) -> int:
 
 
 def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
-    """eq:hsbd and eq:gbd for this layer, as it is now, and sequences of N steps; and what holds for every N.
+    """Suppl. Eq. (7) and Eq. (12) for this layer, as it is now, and sequences of N steps; and what holds for every N.
 
     With a Δt for each layer the largest counts. Warns where the paper's proofs do not reach (see ``Bounds``).
 
     Args:
         layer: with α > 0 and without residual connections, as in the proofs.
         N: steps.
-        target: Ȳ, the largest |ȳ| of the data in the loss E = 1/N Σ ½‖y_n - ȳ_n‖² of eq:lf1.
+        target: Ȳ, the largest |ȳ| of the data in the loss E = 1/N Σ ½‖y_n - ȳ_n‖² of Eq. (10).
 
     Example:
         >>> from unicornn import UnICORNN, theory
         >>> theory.bounds(UnICORNN(2, 4, dt=0.01), N=30).proven
         True
     """
-    if not isinstance(layer, UnICORNN) or layer.bidirectional or layer.residual:
+    if not isinstance(layer, UnICORNN) or layer.bidirectional or layer.skip_layers:
         raise BadValue(f"layer: expected a UnICORNN of one direction, without residual connections, got {layer}")
     if layer.alpha == 0:
         raise BadValue("layer: expected alpha > 0, for the bounds divide by it; got alpha=0")
@@ -126,7 +126,7 @@ def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
     if min(steps, gradient_steps) < N:
         of_gradient = f"{gradient_steps} steps" if L == 1 else f"no steps, for it is of one layer and this has {L}"
         warnings.warn(
-            f"bounds: eq:hsbd is proven up to {steps} steps with this layer and eq:gbd up to {of_gradient}; N={N}",
+            f"bounds: Suppl. Eq. (7) is proven up to {steps} steps with this layer and Eq. (12) up to {of_gradient}; N={N}",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,10 +1,10 @@
-"""What step k still contributes to the gradient at step n: eq:grad2, by differentiation and by the paper's formulas.
+"""What step k still contributes to the gradient at step n: Eq. (13), by differentiation and by the paper's formulas.
 
 Throughout, E_n = ½‖y_nᴸ - ȳ‖² and θ = w¹, the weights of the first layer, of every neuron p: all results are (n, b, m),
 with k = 1, …, n in front.
 
 The paper follows one way from the first layer at step k to the last at step n: along the first layer in time, then up
-through all layers at step n (eq:grad3, eq:p43). A change can also go up earlier, and travel in time higher up. There
+through all layers at step n (Suppl. Eq. (19), Suppl. Eq. (65)). A change can also go up earlier, and travel in time higher up. There
 are about (n - k)ᴸ⁻¹ such ways, and ``contributions`` takes them all, as the gradient does. With one layer there is one.
 """
 
@@ -58,7 +58,7 @@ def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, 
 
 
 def _up_at_the_end(layer: UnICORNN, run: list[Orbit], target: Tensor | float) -> Tensor:
-    """∂E_n/∂y_n¹ by the ways that lie in step n alone, eq:mat3: (b, m)."""
+    """∂E_n/∂y_n¹ by the ways that lie in step n alone, Suppl. Eq. (22): (b, m)."""
     g = [torch.zeros_like(orbit.y[-1]) for orbit in run]
     g[-1] = run[-1].y[-1] - target
     _, V, _, _, Lambda = layer.weights
@@ -66,18 +66,18 @@ def _up_at_the_end(layer: UnICORNN, run: list[Orbit], target: Tensor | float) ->
         orbit = run[l]
         pull = -(orbit.a**2) * orbit.slope[-1] * g[l]
         g[l - 1] = g[l - 1] + pull @ V[l].detach().double()
-        if Lambda is not None and l > layer.residual:
-            g[l - layer.residual - 1] = g[l - layer.residual - 1] + pull @ Lambda[l].detach().double()  # type: ignore[union-attr]
+        if Lambda is not None and l > layer.skip_layers:
+            g[l - layer.skip_layers - 1] = g[l - layer.skip_layers - 1] + pull @ Lambda[l].detach().double()  # type: ignore[union-attr]
     return g[0]
 
 
 def _kick(orbit: Orbit) -> Tensor:
-    """∂⁺z_k/∂w of eq:p42, (n, b, m); ∂⁺y_k/∂w is a times that."""
+    """∂⁺z_k/∂w of Suppl. Eq. (48), (n, b, m); ∂⁺y_k/∂w is a times that."""
     return -orbit.a * orbit.slope * orbit.y[:-1]
 
 
 def one_way(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state: Any = None) -> Tensor:
-    """The paper's ∂E_{k,1}^{(n,L)}/∂w¹ of eq:grad2: along the first layer, then up at step n (eq:p43). Exact otherwise.
+    """The paper's ∂E_{k,1}^{(n,L)}/∂w¹ of Eq. (13): along the first layer, then up at step n (Suppl. Eq. (65)). Exact otherwise.
 
     With one layer these are the ``contributions``. Arguments as there.
 
@@ -105,7 +105,7 @@ def one_way(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state:
 def representation(
     layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, state: Any = None, since_k: bool = False
 ) -> Tensor:
-    """eq:glb (one layer), eq:glb1 (three) and the like for any number: the leading term of ``one_way``.
+    """Eq. (14) (one layer), Suppl. Eq. (62) (three) and the like for any number: the leading term of ``one_way``.
 
     With one layer -Δt σ̂(c)² t_n σ'(A_{k-1}) y_{k-1} (y_n - ȳ). It depends on k through σ' and y only: gradients do not
     vanish with the distance n - k.
@@ -130,7 +130,7 @@ def representation(
 
 
 def layers_on_the_shortest_way(L: int, S: int = 0) -> int:
-    """From the first layer to the last, by eq:ucrn_res's connections from layer ℓ - S - 1 to ℓ, for ℓ > S + 1.
+    """From the first layer to the last, by Suppl. Eq. (75)'s connections from layer ℓ - S - 1 to ℓ, for ℓ > S + 1.
 
     Example:
         >>> layers_on_the_shortest_way(7), layers_on_the_shortest_way(7, S=3)
@@ -146,7 +146,7 @@ def layers_on_the_shortest_way(L: int, S: int = 0) -> int:
 
 
 def papers_exponent(L: int, S: int = 0) -> int:
-    """eq:scl, 2L - 1, and with residual stacking eq:scl_res, 2ν + 2L - 2νS - 1: the power of Δt of the contributions.
+    """Suppl. Eq. (74), 2L - 1, and with residual stacking Suppl. Eq. (80), 2ν + 2L - 2νS - 1: the power of Δt of the contributions.
 
     Example:
         >>> papers_exponent(7), papers_exponent(7, S=3)

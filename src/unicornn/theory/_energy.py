@@ -1,4 +1,4 @@
-"""Energies: the Hamiltonian of the hidden states, eq:hamil, and that of their gradients, eq:hsgHam."""
+"""Energies: the Hamiltonian of the hidden states, Eq. (4), and that of their gradients, Eq. (9)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _log_cosh(v: Tensor) -> Tensor:
 
 
 def energy(orbit: Orbit) -> Tensor:
-    """eq:hamil of every neuron and sequence after each step, with that step's input: (N, b, m).
+    """Eq. (4) of every neuron and sequence after each step, with that step's input: (N, b, m).
 
-    A neuron with w = 0, for which eq:hamil is not defined, has the potential y tanh(x), whose force is the right one.
+    A neuron with w = 0, for which Eq. (4) is not defined, has the potential y tanh(x), whose force is the right one.
 
     Example:
         >>> import torch
@@ -36,7 +36,7 @@ def energy(orbit: Orbit) -> Tensor:
 
 
 def hamiltonian(layer: UnICORNN, input: Tensor, state: Any = None) -> Tensor:
-    """eq:hamil along a run: H(y_n, z_n, t_n) of every layer, after steps n = 1, …, N, (L, N, b).
+    """Eq. (4) along a run: H(y_n, z_n, t_n) of every layer, after steps n = 1, …, N, (L, N, b).
 
     With constant input the continuous system conserves it. Symplectic Euler does so up to an error of order Δt that
     does not grow with time; see ``explicit_euler`` for what another method does. A time step σ̂(c) of its own for each
@@ -78,7 +78,7 @@ def explicit_euler(orbit: Orbit) -> Orbit:
 
 
 def gradient_orbit(orbit: Orbit, parameter: str = "w") -> tuple[Tensor, Tensor]:
-    """eq:hsg, discretised as the layer is: y_θ and z_θ, (N + 1, b, m), for θ = w_i or b_i of each neuron i.
+    """Eq. (8), discretised as the layer is: y_θ and z_θ, (N + 1, b, m), for θ = w_i or b_i of each neuron i.
 
     A parameter of neuron i moves neuron i alone, so all neurons are looked at in one go.
 
@@ -102,7 +102,7 @@ def gradient_orbit(orbit: Orbit, parameter: str = "w") -> tuple[Tensor, Tensor]:
 
 
 def gradient_hamiltonian(layer: UnICORNN, input: Tensor, parameter: str = "w", state: Any = None) -> Tensor:
-    """eq:hsgHam along a run, for θ = w_i or b_i of every neuron i: (L, N, b, m).
+    """Eq. (9) along a run, for θ = w_i or b_i of every neuron i: (L, N, b, m).
 
     The Hamiltonian of the hidden states' gradients y_θ, z_θ. Their phase-space volume is preserved too (see
     ``jacobian``), so they cannot fall into a stable fixed point at zero: gradients do not vanish.

@@ -195,7 +195,7 @@ class _Sweep:
         for l in range(self.L):
             x = below[l] @ self.V[l].t() + self.bias[l]
             if (Lambda := self.Lambda[l]) is not None:
-                x += below[l - self.layer.residual] @ Lambda.t()
+                x += below[l - self.layer.skip_layers] @ Lambda.t()
             drive, out = x.reshape(K, -1).to(self.dtype).numpy(), np.empty((K, self.b * self.m))
             y, z = (t[l].double().flatten().numpy().copy() for t in state)
             self.kernels.forward(drive, out, y, z, self.w[l], self.a[l], self.layer.alpha)
@@ -210,7 +210,7 @@ class _Sweep:
                 g[l + 1] *= torch.from_numpy(top)
             g[l] += g[l + 1] @ self.V[l]
             if (Lambda := self.Lambda[l]) is not None:
-                g[l - self.layer.residual] += g[l + 1] @ Lambda
+                g[l - self.layer.skip_layers] += g[l + 1] @ Lambda
         return g[0].square().sum(2).mean(0).numpy()
 
 

@@ -16,7 +16,7 @@ def _activate(x, y, w):
 
 @kernel
 def _kick_and_drift(t, y, z, a, alpha):
-    """eq:ucrn."""
+    """Eq. (6)."""
     for i in range(len(t)):
         z[i] -= a[i] * (t[i] + alpha * y[i])
         y[i] += a[i] * z[i]
@@ -41,7 +41,7 @@ def forward(x, out, y, z, w, a, alpha):
 
 @kernel
 def _backward_step(slope, g, δy, δz, w, a, alpha):
-    """eq:td_grad2, eq:td_grad3: g comes as ∂E/∂y of this step's output and leaves as ∂E/∂x."""
+    """Suppl. Eq. (3), Suppl. Eq. (5): g comes as ∂E/∂y of this step's output and leaves as ∂E/∂x."""
     for i in range(len(g)):
         dy = δy[i] + g[i]
         dz = δz[i] + a[i] * dy

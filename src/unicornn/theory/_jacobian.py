@@ -1,4 +1,4 @@
-"""How a step moves the states of a neuron: eq:mat2, and the phase-space volume that it preserves."""
+"""How a step moves the states of a neuron: Suppl. Eq. (21), and the phase-space volume that it preserves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def blocks(orbit: Orbit) -> Tensor:
 
 
 def jacobian(layer: UnICORNN, input: Tensor, state: Any = None) -> Tensor:
-    """eq:mat2: the 2×2 blocks of the Jacobian of a step, one per layer, step, sequence and neuron, (L, N, b, m, 2, 2).
+    """Suppl. Eq. (21): the 2×2 blocks of the Jacobian of a step, one per layer, step, sequence and neuron, (L, N, b, m, 2, 2).
 
     Neurons do not touch each other within a layer, so these blocks are all of ∂X_n/∂X_{n-1}. Their determinant is 1:
     the volume of phase space is preserved, whatever weights and input (Liouville).

@@ -38,7 +38,7 @@ class Orbit(NamedTuple):
 
     @property
     def A(self) -> Tensor:
-        """(N, b, m): the pre-activations A_{n-1} = w y_{n-1} + x_n of eq:ucrn_SM."""
+        """(N, b, m): the pre-activations A_{n-1} = w y_{n-1} + x_n of Suppl. Eq. (6)."""
         return self.w * self.y[:-1] + self.x
 
     @property
@@ -106,8 +106,8 @@ def sources(layer: UnICORNN, input: Tensor, below: list[Tensor]) -> Iterator[Ten
     u = layer._time_first(input)[0].detach().double()
     for l in range(layer.num_layers):
         x = (below[l - 1] if l else u) @ V[l].t() + b[l]
-        if Lambda is not None and l >= layer.residual:
-            k = l - layer.residual
+        if Lambda is not None and l >= layer.skip_layers:
+            k = l - layer.skip_layers
             x = x + (below[k - 1] if k else u) @ Lambda[l].t()  # type: ignore[union-attr]
         yield x
 

@@ -93,17 +93,17 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
     keep = u.new_empty(own.L, kept_length(len(u), u.shape[1], own.m))
     marks = u.new_empty(len(run.cuts), own.L, 2, *start.shape[2:])
     output, last = run.forward(True, keep, marks), run.state
-    stacks = {name: Stack(_Plain, weights, u, last) for name in ("invert", "store")}
-    kept: dict[str, tuple[Any, Any]] = {"invert": (None, None), "store": (keep, marks)}
+    stacks = {name: Stack(_Plain, weights, u, last) for name in ("reversible", "stored")}
+    kept: dict[str, tuple[Any, Any]] = {"reversible": (None, None), "stored": (keep, marks)}
     found = {
         name: stack.backward(output, torch.zeros_like(start), True, *kept[name], False)
         for name, stack in stacks.items()
     }
     gradients = {}
     for letter, at in (("w", 2), ("b", 3), ("V", 5), ("Lambda", 6)):
-        first = layer.residual if letter == "Lambda" else 0
-        for l, (g, right) in enumerate(zip(found["invert"][at], found["store"][at], strict=True), start=first):
+        first = layer.skip_layers if letter == "Lambda" else 0
+        for l, (g, right) in enumerate(zip(found["reversible"][at], found["stored"][at], strict=True), start=first):
             gradients[f"{letter}.{l}"] = float((g - right).norm() / right.norm()) if right.any() else 0.0
     size = torch.stack([orbit.y.abs().max() for orbit in orbits(layer, u, (start[0], start[1]))])
-    lost = [(recovered - start).abs().amax((0, 2, 3)) for recovered in (stacks["invert"].state, exact)]
+    lost = [(recovered - start).abs().amax((0, 2, 3)) for recovered in (stacks["reversible"].state, exact)]
     return Reconstruction(size, lost[0], lost[1], gradients)

@@ -1,4 +1,4 @@
-"""Norms of the hidden weights during training: fig:weights. (The multi-scale time steps are ``layer.time_steps()``.)"""
+"""Norms of the hidden weights during training: Fig. 7. (The multi-scale time steps are ``layer.time_steps()``.)"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unicornn.errors import BadType
 
 
 class WeightNorms:
-    """Notes ‖wˡ‖_∞ of every layer each time it is called: the bounds of eq:gbd need them bounded.
+    """Notes ‖wˡ‖_∞ of every layer each time it is called: the bounds of Eq. (12) need them bounded.
 
     Attributes:
         at: the steps or epochs at which it was called, counted from 0 unless given.

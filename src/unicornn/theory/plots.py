@@ -123,7 +123,7 @@ def _line(label: str, values: Tensor, x: Tensor | None = None, quartiles: Sequen
 
 
 def energy(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
-    """eq:hamil of the first layer along a run, relative to its first value, beside that of explicit Euler.
+    """Eq. (4) of the first layer along a run, relative to its first value, beside that of explicit Euler.
 
     Example:
         >>> import torch
@@ -142,7 +142,7 @@ def energy(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
 
 
 def gradient_energy(layer: UnICORNN, input: Tensor, parameter: str = "w", state: Any = None) -> Plot:
-    """eq:hsgHam of every layer's gradients: the median over neurons and sequences, and what lies between quartiles.
+    """Eq. (9) of every layer's gradients: the median over neurons and sequences, and what lies between quartiles.
 
     Example:
         >>> import torch
@@ -160,7 +160,7 @@ def gradient_energy(layer: UnICORNN, input: Tensor, parameter: str = "w", state:
 
 
 def volume(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
-    """The volume of phase space along a run, the product of all determinants of eq:mat2, beside explicit Euler's.
+    """The volume of phase space along a run, the product of all determinants of Suppl. Eq. (21), beside explicit Euler's.
 
     Example:
         >>> import torch
@@ -181,7 +181,7 @@ def volume(layer: UnICORNN, input: Tensor, state: Any = None) -> Plot:
 
 
 def bounds(layer: UnICORNN, input: Tensor) -> Plot:
-    """eq:hsbd beside the largest |y_n| and |z_n| of all layers, from a zero state.
+    """Suppl. Eq. (7) beside the largest |y_n| and |z_n| of all layers, from a zero state.
 
     Example:
         >>> import torch
@@ -214,9 +214,13 @@ def contributions(layer: UnICORNN, input: Tensor, target: Tensor | float = 0.0, 
         >>> from unicornn.theory import plots
         >>> plot = plots.contributions(UnICORNN(2, 4), torch.randn(10, 1, 2))
         >>> [line.label for line in plot.panels[0].lines]
-        ['exact', 'one way, eq:p43', 'formula']
+        ['exact', 'one way, Suppl. Eq. (65)', 'formula']
     """
-    every = {"exact": theory.contributions, "one way, eq:p43": theory.one_way, "formula": theory.representation}
+    every = {
+        "exact": theory.contributions,
+        "one way, Suppl. Eq. (65)": theory.one_way,
+        "formula": theory.representation,
+    }
     lines = [_line(name, f(layer, input, target, state).flatten(1).norm(dim=1)) for name, f in every.items()]
     title = "Contribution of step k to ∂E/∂w of the first layer"
     return Plot(title, [Panel("step k", "norm", lines, {"yscale": "log"})])
@@ -314,7 +318,7 @@ def reconstruction(layer: UnICORNN, input: Tensor, lengths: Sequence[int]) -> Pl
 
 
 def time_steps(layer: UnICORNN) -> Plot:
-    """fig:multi_scale_psmnist: the effective time steps Δt·σ̂(c) of every layer's neurons, sorted.
+    """Fig. 5: the effective time steps Δt·σ̂(c) of every layer's neurons, sorted.
 
     Example:
         >>> from unicornn import UnICORNN
@@ -327,7 +331,7 @@ def time_steps(layer: UnICORNN) -> Plot:
 
 
 def weight_norms(norms: theory.WeightNorms) -> Plot:
-    """fig:weights: ‖wˡ‖_∞ during training.
+    """Fig. 7: ‖wˡ‖_∞ during training.
 
     Example:
         >>> from unicornn import UnICORNN

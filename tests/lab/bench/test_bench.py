@@ -17,7 +17,7 @@ from unicornn.lab.bench import _measure as measure
 from unicornn.lab.bench._bench import table
 from unicornn.lab.bench._chart import chart
 
-OURS = ("unicornn, store", "unicornn, invert")
+OURS = ("unicornn, stored", "unicornn, reversible")
 TINY = {"lengths": (4, 8), "batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01}
 
 
@@ -53,7 +53,7 @@ def test_candidates_are_those_of_the_papers_figure(monkeypatch):
     assert list(found) == [*OURS, *MODELS]
     assert {name for name, each in found.items() if each.layers == 2} == {*OURS, "sru", "indrnn"}
     assert found["sru"].options == found["indrnn"].options == {"batch_norm": True}
-    assert [found[name].options["backward"] for name in OURS] == ["store", "invert"]
+    assert [found[name].options["gradient"] for name in OURS] == ["stored", "reversible"]
     asked = candidates(["gru", "gru:3", "unicornn:1"])
     assert {name: each.layers for name, each in asked.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
 
@@ -228,5 +228,5 @@ def test_memory_grows_with_the_length_unless_inverted():
     def MiB(name, N):
         return jobs.fresh(Job("memory", found[name], N=N, b=64, d=4, m=64))["MiB"]
 
-    for name, grows in (("unicornn, invert", False), ("unicornn, store", True), ("lstm", True)):
+    for name, grows in (("unicornn, reversible", False), ("unicornn, stored", True), ("lstm", True)):
         assert (MiB(name, 4000) > 2 * MiB(name, 1000)) == grows, name

@@ -80,7 +80,7 @@ def test_missing_values_may_be_expected(table, tmp_path):
     frame.to_csv(table, index=False)
     assert run("predict", tmp_path / "m", table).stdout.count("\n") == 17
     with pytest.raises(BadValue, match="NaN in series 1 at step 5"):
-        run("fit", table, "--target", "kind", "--out", tmp_path / "n", "--missing", "refuse")
+        run("fit", table, "--target", "kind", "--out", tmp_path / "n", "--missing", "error")
 
 
 def test_a_quantity_is_regressed(table, tmp_path):

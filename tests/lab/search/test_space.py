@@ -28,7 +28,7 @@ def test_the_papers_five():
 
 @pytest.mark.parametrize("name", tasks.names())
 def test_the_ranges_contain_what_the_tasks_have(name):
-    """tab:nets, and ours where the paper has none: whatever a task is trained with could have been found."""
+    """Table 6, and ours where the paper has none: whatever a task is trained with could have been found."""
     task = tasks.find(name)
     for variant in (None, *task.variants):
         axes, config = plan(name, variant=variant).axes, resolve(task, variant=variant)

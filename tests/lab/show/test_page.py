@@ -54,7 +54,7 @@ addEventListener("load", async () => {
 
 
 def network(**reading):
-    rnn = UnICORNN(2 * reading.get("patch", 1), 12, 3, dt=0.3, residual=2, init="spread")
+    rnn = UnICORNN(2 * reading.get("patch", 1), 12, 3, dt=0.3, skip_layers=2, init="spread")
     net = models.Classifier(rnn, 3, **reading)
     net(torch.randn(60, 8, 2))  # the energies' and the states' mean and deviation
     return net

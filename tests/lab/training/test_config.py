@@ -19,7 +19,7 @@ def test_later_settings_win():
         "num_layers": 2,
         "dt": (0.1, 0.2),
         "dropout": 0.2,
-        "backward": "store",
+        "gradient": "stored",
     }
     assert config.task_options == {"n": 7, "N": 20, "mode": "fancy"}
 
@@ -52,7 +52,7 @@ def test_config_survives_its_file():
         ({"budget": float("nan")}, "budget: expected a finite number > 0, got nan"),
         ({"settings": {"mode": "odd"}}, "mode: expected one of plain, fancy, got 'odd'"),
         ({"settings": {"schedule": "steep"}}, "schedule: expected one of 'step'"),
-        ({"settings": {"train_time_step": "perhaps"}}, "train_time_step"),
+        ({"settings": {"learn_dt": "perhaps"}}, "learn_dt"),
         ({"variant": "512"}, "variant: expected one of small's ('wide', 'others'), got '512'"),
         ({"model": "lsmt"}, "model: expected one of 'unicornn'"),
     ],

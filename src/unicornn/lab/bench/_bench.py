@@ -1,4 +1,4 @@
-"""The paper's fig:speed on this machine: all models, time and memory of a training step."""
+"""The paper's Fig. 2 on this machine: all models, time and memory of a training step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bench(
     out: Path | str,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Measures time and memory of a training step, the paper's fig:speed, and leaves bench.json and a chart.
+    """Measures time and memory of a training step, the paper's Fig. 2, and leaves bench.json and a chart.
 
     A run that was killed goes on where it was if it is started again with the same sizes.
 
@@ -72,7 +72,7 @@ def bench(
     limit = checks.positive("seconds", seconds)
     found, folder = candidates(models), Path(out)
     kinds = {"time": times, "memory": sorted({max(1, times[0] // 4), max(1, times[0] // 2), *times})}
-    ours = found["unicornn, store"].layers
+    ours = found["unicornn, stored"].layers
     jobs = {
         f"{name}, {kind}, N={N}": Job(kind, each, N, **sizes, ours=ours, seconds=limit)
         for kind, Ns in kinds.items()
@@ -86,7 +86,7 @@ def bench(
     }
     one = sizes | {"N": 1, "b": 1}
     jobs |= {f"{name}, step": Job("step", each, **one, ours=ours, seconds=limit) for name, each in found.items()}
-    jobs["matrix product"] = Job("product", found["unicornn, store"], **one)
+    jobs["matrix product"] = Job("product", found["unicornn, stored"], **one)
     partial = folder / "bench.partial.json"
     measured = collect(jobs, partial, console)
     result = {

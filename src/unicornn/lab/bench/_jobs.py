@@ -19,7 +19,7 @@ from unicornn import _checks as checks
 from unicornn.errors import BadValue
 
 LAYERS = {"unicornn": 2, "sru": 2, "indrnn": 2}
-"""L of the paper's fig:speed; 1 for all others."""
+"""L of the paper's Fig. 2; 1 for all others."""
 SECONDS = 10.0
 PATIENCE = 300  # seconds for a process that measures, however slow the model
 # At depth 2 and d = m = 128 the matrix of a signature NCDE would have 413 million entries.
@@ -45,7 +45,7 @@ class Candidate:
 
 
 def candidates(models: Iterable[str] | None = None) -> dict[str, Candidate]:
-    """UnICORNN with both gradient methods, then the baselines, with the number of layers of the paper's fig:speed.
+    """UnICORNN with both gradient methods, then the baselines, with the number of layers of the paper's Fig. 2.
 
     Args:
         models: names of ``unicornn.baselines.MODELS``, or NAME:L for L layers; if None, all whose libraries are
@@ -54,7 +54,7 @@ def candidates(models: Iterable[str] | None = None) -> dict[str, Candidate]:
     Example:
         >>> from unicornn.lab.bench import candidates
         >>> {name: each.layers for name, each in candidates(["lstm", "lstm:2", "sru"]).items()}
-        {'unicornn, store': 2, 'unicornn, invert': 2, 'lstm': 1, 'lstm:2': 2, 'sru': 2}
+        {'unicornn, stored': 2, 'unicornn, reversible': 2, 'lstm': 1, 'lstm:2': 2, 'sru': 2}
     """
     from unicornn.baselines import MODELS
 
@@ -71,7 +71,9 @@ def candidates(models: Iterable[str] | None = None) -> dict[str, Candidate]:
             ours = L
         else:
             found[each] = Candidate(name, L, OPTIONS.get(name, {}))
-    return {f"unicornn, {way}": Candidate("unicornn", ours, {"backward": way}) for way in ("store", "invert")} | found
+    return {
+        f"unicornn, {way}": Candidate("unicornn", ours, {"gradient": way}) for way in ("stored", "reversible")
+    } | found
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def measure(job: Job) -> dict[str, Any]:
     if job.kind == "product":
         return {"GFLOPS": product_rate()}
     net, u = build(job.candidate, job.d, job.m), torch.randn(job.N, job.b, job.d)
-    store = build(Candidate("unicornn", job.ours, {"backward": "store"}), job.d, job.m)
+    store = build(Candidate("unicornn", job.ours, {"gradient": "stored"}), job.d, job.m)
     if job.kind == "step":
         result: dict[str, Any] = ratio(rounds(stream_step(store, u), stream_step(net, u), job.seconds))
     elif job.kind == "forward":

@@ -100,7 +100,7 @@ def _model(model: Path | Estimator, data: Data) -> Any:
     if estimator.channel_names_ is not None:
         data.check_channels(estimator.channel_names_)
     gap = _with_gaps(data)
-    if gap is not None and estimator.missing == "refuse":
+    if gap is not None and estimator.missing == "error":
         raise BadValue(
             f"series {gap}: expected no missing values, as in the file that the model was fitted to, got some; "
             "fit it again with --missing mask"

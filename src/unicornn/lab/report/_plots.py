@@ -130,7 +130,7 @@ def learning_curves(
 
 
 def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
-    """fig:multi_scale_psmnist: the effective time steps Δt·σ̂(c) of every layer's neurons, sorted.
+    """Fig. 5: the effective time steps Δt·σ̂(c) of every layer's neurons, sorted.
 
     Args:
         a: (L, m), as ``functional.time_steps`` or ``UnICORNN.time_steps`` returns it.
@@ -150,7 +150,7 @@ def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
 
 
 def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
-    """fig:weights: the norms ‖wˡ‖ of each layer during training, mean and deviation over the runs.
+    """Fig. 7: the norms ‖wˡ‖ of each layer during training, mean and deviation over the runs.
 
     Args:
         runs: tables with the columns ``epoch`` and ``w_norm_1``, ``w_norm_2``, ...

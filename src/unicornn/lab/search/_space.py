@@ -1,6 +1,6 @@
 """Which hyperparameters are searched, and where. Appendix A names them, but gives no ranges: these are ours.
 
-They contain what the paper found (tab:nets), batches of 30 sequences too.
+They contain what the paper found (Table 6), batches of 30 sequences too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Ax
 
 
 def draw(trial: Trial, name: str, axis: Axis) -> float:
-    """Three significant digits, as in the paper's tab:nets: a trial is repeated by a command that can be read."""
+    """Three significant digits, as in the paper's Table 6: a trial is repeated by a command that can be read."""
     if isinstance(axis, CategoricalDistribution):
         return int(trial.suggest_categorical(name, axis.choices))  # type: ignore[arg-type]
     drawn = trial.suggest_float(name, axis.low, axis.high, log=axis.log)

@@ -65,7 +65,7 @@ def show_file(
             data.check_channels(model.channel_names_)
         series: Sequence[Any] = [model._scaling(x) for x in model._seen(data.series)]
         note = "the signal is standardised as in fit"
-        if model.missing != "refuse":
+        if model.missing != "error":
             note += ", with a channel for where each is missing and one for the time since it was seen"
     else:
         network, series, note = model, data.series, ""

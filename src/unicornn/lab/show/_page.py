@@ -140,7 +140,7 @@ def _network(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
         "d": d,
         "patch": network.patch,
         "alpha": rnn.alpha,
-        "residual": rnn.residual,
+        "skip_layers": rnn.skip_layers,
         "unit": UNIT[torch.float32 if dtype != torch.float64 else dtype],
         "small": SMALL,
         "readouts": list(features.readouts),

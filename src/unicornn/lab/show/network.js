@@ -1,5 +1,5 @@
 "use strict";
-// The network: eq:ucrn on the layer's grid, forwards and backwards, and what is read off it.
+// The network: Eq. (6) on the layer's grid, forwards and backwards, and what is read off it.
 
 const numbers = text => new Float32Array(Uint8Array.from(atob(text), each => each.charCodeAt(0)).buffer);
 
@@ -50,7 +50,7 @@ class Network {
       }
     };
     add(layer.V, below[l]);
-    if (layer.Lambda) add(layer.Lambda, below[l - this.residual]);
+    if (layer.Lambda) add(layer.Lambda, below[l - this.skip_layers]);
     return x.map((v, j) => v + layer.b[j]);
   }
 
@@ -97,7 +97,7 @@ class Network {
     return false;
   }
 
-  energy(l, j) {  // eq:hamil without input
+  energy(l, j) {  // Eq. (4) without input
     const w = this.layers[l].w[j], y = this.y[l][j], z = this.z[l][j], t = Math.abs(w * y);
     const slope = t < 0.03 ? w * y / 2 * (1 - t ** 2 / 6 + 2 * t ** 4 / 45)
       : (t + Math.log1p(Math.expm1(-2 * t) / 2)) / (w * y);

@@ -190,7 +190,7 @@ class Quoted(NamedTuple):
 
     Example:
         >>> from unicornn.lab.tasks import Quoted
-        >>> Quoted("coRNN", 0.867, 0.03, units=32, parameters=2_400, source="tab:worms").value
+        >>> Quoted("coRNN", 0.867, 0.03, units=32, parameters=2_400, source="Table 3").value
         0.867
     """
 

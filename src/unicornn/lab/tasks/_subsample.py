@@ -1,4 +1,4 @@
-"""Long recordings, standardised, of which the network may be shown a few entries only: the study of fig:worms.
+"""Long recordings, standardised, of which the network may be shown a few entries only: the study of Fig. 3.
 
 ``subsample=last``: the last entries of each recording. ``subsample=random``: entries at random times, in order; the
 same times for all recordings. The paper does not say whether its times are; they belong to the data, so they depend on

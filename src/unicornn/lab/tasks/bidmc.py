@@ -241,7 +241,7 @@ def _task(
             "stretch": (0.0,),
             "shift": (0,),
         },
-        paper=[Quoted(model, *numbers, source="tab:medical") for model, numbers in paper.items()],
+        paper=[Quoted(model, *numbers, source="Table 4") for model, numbers in paper.items()],
         files=FILES,
         protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, as the TSR archive's 7,949; {windows:,} "
         "have a rate to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "

@@ -248,14 +248,14 @@ TASK = Task(
     },
     variants={"authors": {"lr": 1.64e-4, "eval_batch_size": 32, "lengths": "padded", "tokens": "spacy"}},
     paper=(
-        Quoted("LSTM", 0.868, units=128, parameters=220_000, source="tab:imdb"),
-        Quoted("skip LSTM", 0.866, units=128, parameters=220_000, source="tab:imdb"),
-        Quoted("GRU", 0.852, units=128, parameters=99_000, source="tab:imdb"),
-        Quoted("ReLU GRU", 0.848, units=128, parameters=99_000, source="tab:imdb"),
-        Quoted("skip GRU", 0.866, units=128, parameters=165_000, source="tab:imdb"),
-        Quoted("coRNN", 0.874, units=128, parameters=46_000, source="tab:imdb"),
-        Quoted("UnICORNN (L=2)", 0.884, units=128, parameters=30_000, source="tab:imdb"),
-        Quoted("UnICORNN (L=2)", 0.881, 0.0019, units=128, parameters=30_000, source="tab:distr_results"),
+        Quoted("LSTM", 0.868, units=128, parameters=220_000, source="Table 5"),
+        Quoted("skip LSTM", 0.866, units=128, parameters=220_000, source="Table 5"),
+        Quoted("GRU", 0.852, units=128, parameters=99_000, source="Table 5"),
+        Quoted("ReLU GRU", 0.848, units=128, parameters=99_000, source="Table 5"),
+        Quoted("skip GRU", 0.866, units=128, parameters=165_000, source="Table 5"),
+        Quoted("coRNN", 0.874, units=128, parameters=46_000, source="Table 5"),
+        Quoted("UnICORNN (L=2)", 0.884, units=128, parameters=30_000, source="Table 5"),
+        Quoted("UnICORNN (L=2)", 0.881, 0.0019, units=128, parameters=30_000, source="Table 8"),
     ),
     files=[REVIEWS, GLOVE],
     text=True,
@@ -264,6 +264,6 @@ TASK = Task(
     "tokeniser, lower case. tokens=spacy: the authors', case kept, so that words with a capital letter have no GloVe "
     "vector. lengths=honoured: batches of reviews of similar length, each followed by `coast` steps of silence. "
     "lengths=padded, as the authors': random batches, whose padding the network reads too, so that the metric depends "
-    "on the batches. The variant `authors` has both, and batches of 32 in validation and test too. tab:imdb has the "
-    "best run of each model, tab:distr_results mean and deviation of 10.",
+    "on the batches. The variant `authors` has both, and batches of 32 in validation and test too. Table 5 has the "
+    "best run of each model, Table 8 mean and deviation of 10.",
 )

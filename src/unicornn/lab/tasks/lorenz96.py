@@ -1,4 +1,4 @@
-"""The Lorenz 96 system (eq:lorenz), as Appendix D and the paper of coRNN (Rusch, Mishra, ICLR 2021) describe it.
+"""The Lorenz 96 system (Suppl. Eq. (81)), as Appendix D and the paper of coRNN (Rusch, Mishra, ICLR 2021) describe it.
 
 x'_j = (x_{j+1} - x_{j-2}) x_{j-1} - x_j + F in five dimensions, cyclic. Each sequence starts uniformly at random within
 1/2 of the equilibrium (F, ..., F) and is seen at 2000 points 0.01 apart; at each of them the state 25 points later is
@@ -21,7 +21,7 @@ N, AHEAD, STEP, DIMENSIONS, SEQUENCES = 2000, 25, 0.01, 5, 128
 
 
 def derivative(x: np.ndarray, F: float) -> np.ndarray:
-    """eq:lorenz, x (n, 5)."""
+    """Suppl. Eq. (81), x (n, 5)."""
     return (np.roll(x, -1, 1) - np.roll(x, 2, 1)) * np.roll(x, 1, 1) - x + F
 
 
@@ -65,7 +65,7 @@ TASK = Task(
     options={"F": (0.9, 8.0), "inputs": ("state", "deviation")},
     variants={"F=8": {"F": 8.0}},
     paper=[
-        Quoted(model, value, units=units, parameters=9_000, source="tab:lorenz", only={"F": F})
+        Quoted(model, value, units=units, parameters=9_000, source="Table 7", only={"F": F})
         for model, units, values in (
             ("LSTM", 44, (2.0e-2, 6.8e-2)),
             ("coRNN", 64, (2.0e-2, 9.8e-2)),

@@ -119,7 +119,7 @@ def resolve(
         ours = task.models["unicornn"]
         of_model = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
     if model == "unicornn":
-        of_model.setdefault("backward", "store")  # faster than "invert", the gradients are the same
+        of_model.setdefault("gradient", "stored")  # faster than "reversible", the gradients are the same
     of_task = defaults(task)
 
     for changes in (task.variants.get(variant or "", {}), settings or {}):

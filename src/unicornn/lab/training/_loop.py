@@ -171,7 +171,7 @@ class Loop:
             "valid": valid,
         }
         rnn = self.network.rnn
-        if isinstance(rnn, UnICORNN):  # fig:weights
+        if isinstance(rnn, UnICORNN):  # Fig. 7
             row |= {f"w_norm_{l}": w.detach().abs().max().item() for l, w in enumerate(rnn.w, 1)}
         self.history.append(row)
         if self.top is row:
