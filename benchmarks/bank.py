@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from unicornn._files import write_json
 from unicornn.estimators import OscillatorBank
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import peak
 
 RESULT = Path(__file__).parent.parent / "results" / "bank.json"

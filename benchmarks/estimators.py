@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 from benchmarks.series import NAMES, RATES, Split, splits
+from unicornn._files import write_json
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import peak
 
 ROOT = Path(__file__).parent.parent

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from unicornn import UnICORNN, export
+from unicornn._files import write_json
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 
 ROOT = Path(__file__).parent.parent
 STEPS = 2000

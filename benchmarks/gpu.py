@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import UnICORNN
+from unicornn._files import write_json
 from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import training_step
 
 HALF = torch.bfloat16

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from unicornn import UnICORNN
+from unicornn._files import write_json
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import WARM_UP, ratio, rounds, training_step
 
 ROOT = Path(__file__).parent.parent

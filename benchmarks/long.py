@@ -29,9 +29,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import UnICORNN
+from unicornn._files import write_json
 from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import peak
 from unicornn.lab.tasks._generated import Generated, Make
 from unicornn.lab.tasks.adding import make as adding

@@ -29,9 +29,9 @@ from llvmlite import binding
 from torch import Tensor, nn
 
 from unicornn import UnICORNN
+from unicornn._files import write_json
 from unicornn.baselines import MinGRU
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.bench._measure import forward_pass, ratio, rounds, training_step
 
 ROOT = Path(__file__).parent.parent

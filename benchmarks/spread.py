@@ -22,10 +22,10 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from benchmarks.series import splits
 from unicornn import _layer
+from unicornn._files import write_json
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.lab import tasks
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.data import Source
 
 RESULT = Path(__file__).parent.parent / "results" / "spread.json"

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from unicornn import UnICORNN
+from unicornn._files import write_json
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.streams import Stream
 
 ROOT = Path(__file__).parent.parent

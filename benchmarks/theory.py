@@ -28,8 +28,8 @@ from torch import Tensor, nn
 
 from benchmarks import growth
 from unicornn import UnICORNN, theory
+from unicornn._files import write_json
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.theory import plots
 
 STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))

@@ -24,8 +24,8 @@ from reproduction.planned import Planned
 from reproduction.plans import GROUPS, planned
 from reproduction.record import recorded
 from unicornn import UnICORNN
+from unicornn._files import write_json
 from unicornn.lab._run_folder import Run
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.report import find_runs
 from unicornn.lab.training import load_network
 

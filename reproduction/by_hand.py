@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reproduction.record import RESULTS
+from unicornn._files import write_json
 from unicornn.lab import tasks
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Split
 from unicornn.lab.tasks.worms44 import FOLDS

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from unicornn._files import write_json
 from unicornn.lab._run_folder import Run
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.report import find_runs
 
 RESULTS = Path(__file__).parent.parent / "results" / "reproduction"

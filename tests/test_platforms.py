@@ -10,10 +10,8 @@ import pytest
 import torch
 
 import unicornn
-from unicornn import _unfinished as unfinished
+from unicornn import _files
 from unicornn._ops import memory
-from unicornn.errors import InUse
-from unicornn.lab._lock import locked
 from unicornn.lab.bench import _measure as measure
 
 HIDE = """
@@ -35,39 +33,10 @@ def test_everything_imports_without_the_modules_of_unix():
     assert done.returncode == 0, done.stderr
 
 
-class Msvcrt(types.ModuleType):
-    """Windows' locks, of one process with two files."""
-
-    LK_NBLCK = 2
-
-    def __init__(self):
-        super().__init__("msvcrt")
-        self.held = set()
-
-    def locking(self, file, mode, count):
-        assert (mode, count) == (self.LK_NBLCK, 1)
-        key = (os.fstat(file).st_ino, os.lseek(file, 0, os.SEEK_CUR))
-        if key in self.held:
-            raise PermissionError(13, "Permission denied")
-        self.held.add(key)
-
-
-def test_a_folder_is_locked_without_flock(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setitem(sys.modules, "msvcrt", Msvcrt())
-    folder = tmp_path / "run"
-    with locked(folder):
-        assert f"process {os.getpid()}" in (folder / "lock").read_text()
-        with pytest.raises(InUse, match=f"process {os.getpid()}"), locked(folder):
-            pass
-    assert not folder.exists()
-
-
-def test_nobody_is_killed_by_asking_whether_he_lives(monkeypatch):
+def test_windows_processes_are_not_killed_by_the_check(monkeypatch):
     monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("on Windows this ends the process"))
-    machine = unfinished.socket.gethostname()
-    assert not unfinished.abandoned(f"{machine}-{os.getpid()}")
+    assert not _files._abandoned(f".unicornn-{_files.socket.gethostname()}-{os.getpid()}-0")
 
 
 def test_large_blocks_need_no_madvise(monkeypatch):

@@ -7,7 +7,7 @@ from types import ModuleType
 from docs.build import baselines, estimators, gpu, long, readme, reliability, serving, speed, streams, theory, training
 from docs.build.pages import ROOT, fill
 from docs.build.reproduction import page as reproduction
-from unicornn.lab._whole_files import written_whole
+from unicornn._files import atomic_write
 
 PAGES = (readme, estimators, streams, serving, training, baselines, speed, theory, gpu, long, reliability, reproduction)
 FIGURES = ROOT / "docs" / "figures"
@@ -21,7 +21,7 @@ def written(module: ModuleType) -> str:
 def main() -> None:
     for module in PAGES:
         for name, plot in module.plots().items():
-            with written_whole(FIGURES / f"{name}.png") as file:
+            with atomic_write(FIGURES / f"{name}.png") as file:
                 plot.savefig(file, format="png", dpi=120, metadata={"Software": None})
         text = written(module)
         if text != (ROOT / module.PAGE).read_text(encoding="utf-8"):

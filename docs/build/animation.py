@@ -16,7 +16,7 @@ from PIL import Image
 
 from docs.build.pages import ROOT
 from unicornn import UnICORNN
-from unicornn.lab._whole_files import written_whole
+from unicornn._files import atomic_write
 
 N, PIECE = 18_000, 300
 GREY, OURS, PLAIN = "#9aa0a6", "#1f6feb", "#d1495b"
@@ -98,7 +98,7 @@ def main() -> None:
     palette = images[-1].quantize(64, method=Image.Quantize.MAXCOVERAGE)
     few = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     times = [FORTH] * (len(few) - 1) + [HOLD]
-    with written_whole(ROOT / "docs" / "figures" / "oscillators.gif") as file:
+    with atomic_write(ROOT / "docs" / "figures" / "oscillators.gif") as file:
         few[0].save(file, format="GIF", save_all=True, append_images=few[1:], duration=times, loop=0, optimize=True)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from docs.build.pages import RESULTS, ROOT, measured, provenance, table
+from unicornn._files import write_json
 from unicornn.lab._environment import environment
-from unicornn.lab._whole_files import write_json
 
 PAGE = "docs/reliability.md"
 COMMAND = "python -m docs.build.reliability"

@@ -15,7 +15,6 @@ import contextlib
 import copy
 import json
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,10 +25,10 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
+from unicornn._files import atomic_path
 from unicornn._fitted import FittedNetwork, is_estimator
 from unicornn._layer import UnICORNN
 from unicornn._state import UNIT, State
-from unicornn._unfinished import unfinished
 from unicornn.errors import BadType, BadValue, ExportFailed
 from unicornn.models import Network, TextClassifier
 
@@ -252,13 +251,9 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
     for name, own in getattr(model, "about", {}).items():
         program.model.metadata_props[f"unicornn.{name}"] = json.dumps(own)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = unfinished(path)
-    try:
+    with atomic_path(path) as temporary:
         program.save(str(temporary), external_data=False)
         _compare(temporary, model, rnn, text, kind)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -11,7 +12,6 @@ import pytest
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from unicornn._unfinished import mark
 from unicornn.errors import BadCheckpoint, BadType, BadValue, Diverged
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, _saved, load
 from unicornn.estimators import _network as networks
@@ -209,7 +209,7 @@ def test_a_save_that_fails_leaves_the_model_that_was_there(fitted, fault, tmp_pa
 def test_what_a_killed_save_left_is_swept_up(fitted, tmp_path):
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    left = tmp_path / f".model.safetensors.{mark().rpartition('-')[0]}-{process.pid}"
+    left = tmp_path / f".unicornn-{socket.gethostname()}-{process.pid}-0"
     others = tmp_path / ".model.safetensors.elsewhere-1"
     for path in (left, others):
         path.touch()

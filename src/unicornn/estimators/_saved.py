@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from safetensors.torch import save as save_tensors
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
-from unicornn._unfinished import unfinished
+from unicornn._files import atomic_write_all
 from unicornn.errors import BadCheckpoint, BadType, MissingData
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
@@ -74,18 +73,7 @@ class Saved(ModelHubMixin):
         config["checksum"] = _checksum(config)
         files[CARD] = card(self, config).encode()
         files[CONFIG] = (json.dumps(config, indent=1) + "\n").encode()  # the last: a folder without it is not complete
-        parts = {name: unfinished(save_directory / name) for name in files}
-        try:  # all of them before the first takes its name: a full disk leaves the model that was there
-            for name, part in parts.items():
-                with part.open("wb") as file:
-                    file.write(files[name])
-                    file.flush()
-                    os.fsync(file.fileno())
-            for name, part in parts.items():
-                os.replace(part, save_directory / name)
-        finally:
-            for part in parts.values():
-                part.unlink(missing_ok=True)
+        atomic_write_all(save_directory, files)
 
     def _fingerprint(self) -> str:
         """Of all that predictions depend on."""

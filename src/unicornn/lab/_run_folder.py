@@ -26,9 +26,9 @@ import pandas as pd
 import safetensors.torch
 from torch import Tensor
 
+from unicornn._files import parse_json
 from unicornn.errors import CorruptData, NotARun
 from unicornn.lab._metric import Metric
-from unicornn.lab._whole_files import parse_json
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._formats import read_npz
 

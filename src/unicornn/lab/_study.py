@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unicornn._files import write_json
 from unicornn.errors import BadType, NotARun
 from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import read_json
-from unicornn.lab._whole_files import write_json
 
 STATES = ("complete", "pruned", "failed")
 

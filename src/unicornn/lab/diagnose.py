@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import theory
+from unicornn._files import atomic_write, write_json
 from unicornn._layer import UnICORNN
 from unicornn.lab._run_folder import Run
-from unicornn.lab._whole_files import write_json, written_whole
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Batch, Task
 from unicornn.lab.tasks._checked import load_checked
@@ -200,5 +200,5 @@ def _draw(path: Path, network: Network, profile: Tensor) -> None:
         right.axis("off")
     for axis in (left, right):
         axis.grid(alpha=0.3)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=120)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unicornn import _checks as checks
+from unicornn._files import atomic_write
 from unicornn._layer import UnICORNN
-from unicornn._unfinished import unfinished
 from unicornn.errors import BadCheckpoint, BadType, BadValue, StreamFull
 from unicornn.streams._answers import answers_of
 
@@ -52,17 +51,11 @@ def _write(path: Path, content: bytes) -> None:
     """The file is there whole, or as it was before; also if the process is killed, or the disk is full."""
     if path.exists() and not path.is_file():  # a device would be replaced
         raise BadValue(f"path: expected the path of a file to write, got {str(path)!r}, which is none")
-    part = unfinished(path)
     try:
-        with part.open("wb") as file:
+        with atomic_write(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
     except OSError as error:
         raise BadValue(f"path: expected a file that can be written, got {str(path)!r}: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def load(cls: Any, path: Path, model: Any, options: dict[str, Any]) -> Any:

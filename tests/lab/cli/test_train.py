@@ -131,7 +131,7 @@ def test_a_full_disk_is_told(monkeypatch, capsys):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("unicornn.lab._whole_files.os.fsync", full)
+    monkeypatch.setattr("unicornn._files.os.fsync", full)
     monkeypatch.setattr(sys, "argv", ["unicornn", "train", helpers.__file__, "--out", "run"])
     with pytest.raises(SystemExit) as stop:
         cli.main()

@@ -14,10 +14,10 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from tests.lab.training import helpers
 from tests.lab.training.test_train import config, evaluate, load_network, train
+from unicornn._files import write_json
 from unicornn.errors import BadCheckpoint, BadValue, CorruptData, NotARun, UnicornnError
 from unicornn.lab import cli, training
 from unicornn.lab._run_folder import Run
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.data import _archives
 from unicornn.lab.diagnose import diagnose
 from unicornn.lab.report import report

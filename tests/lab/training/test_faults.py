@@ -130,6 +130,17 @@ def test_the_lock_of_the_dead_is_free(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("kind", ["symlink", "fifo"])
+def test_a_lock_that_is_not_a_regular_file(tmp_path, kind):
+    (tmp_path / "run").mkdir()
+    other, lock = tmp_path / "other", tmp_path / "run/lock"
+    other.write_text("precious")
+    lock.symlink_to(other) if kind == "symlink" else os.mkfifo(lock)
+    with pytest.raises(BadValue, match=r"out: .*lock must be a regular file"), locked(tmp_path / "run"):
+        pass
+    assert other.read_text() == "precious"
+
+
 def test_a_flipped_bit_is_noticed(tmp_path):
     run = train(config(epochs=1), tmp_path / "run")
     path = run.path / "last.ckpt"

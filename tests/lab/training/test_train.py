@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.lab.training import helpers
+from unicornn._files import write_json
 from unicornn.baselines import MODELS
 from unicornn.errors import BadCheckpoint, Diverged, NotARun, RunExists
 from unicornn.lab import training
 from unicornn.lab._run_folder import Run
-from unicornn.lab._whole_files import write_json
 from unicornn.lab.training import resolve
 from unicornn.lab.training._checkpoint import read
 from unicornn.lab.training._objective import Tally

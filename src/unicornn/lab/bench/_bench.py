@@ -60,8 +60,8 @@ def bench(
         >>> result["models"]["lstm"]["time"]["1000"]["ratio"]  # doctest: +SKIP
         4.7
     """
+    from unicornn._files import write_json
     from unicornn.lab._environment import command, environment
-    from unicornn.lab._whole_files import write_json
     from unicornn.lab.bench._chart import chart  # not needed where it is measured, and slow to import
 
     if not lengths:

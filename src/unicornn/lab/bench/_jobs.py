@@ -137,7 +137,7 @@ def collect(jobs: Mapping[str, Job], path: Path, console: Console | None = None)
         ...     collect({}, Path(folder) / "results.json")
         {}
     """
-    from unicornn.lab._whole_files import write_json
+    from unicornn._files import write_json
 
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     results: dict[str, dict[str, Any]] = {}

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from unicornn._files import atomic_write
 from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
-from unicornn.lab._whole_files import written_whole
 
 console = Console()
 commands = typer.Typer()
@@ -142,7 +142,7 @@ def _write(
             typer.echo(table.to_csv(index=False, header=i == 0), nl=False)
         return
     rows = 0
-    with written_whole(out, "w") as page:
+    with atomic_write(out, "w") as page:
         for i, table in enumerate(tables):
             table.to_csv(page, index=False, header=i == 0)
             rows += len(table)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from unicornn._files import temporary_folder
 from unicornn.errors import BadValue, CorruptData, MissingData
 from unicornn.lab.data._archives import ordinary
-from unicornn.lab.data._workshop import workshop
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Source:
             raise MissingData(self._message([file], f"not in {self.data}, and not to be fetched"))
         target = self.data / file.path
         try:
-            with workshop(target.parent) as folder:
+            with temporary_folder(target.parent) as folder:
                 pooch.retrieve(file.url, known_hash=file.hash, fname=target.name, path=folder, progressbar=progress)
                 os.replace(folder / target.name, target)  # a file whose hash is wrong never gets here
         except ValueError as error:
@@ -159,7 +159,7 @@ class Source:
             ):  # damaged, altered, or not all there: made again
                 shutil.rmtree(folder, ignore_errors=True)
         arrays = make()
-        with workshop(self.cache) as temporary:
+        with temporary_folder(self.cache) as temporary:
             half = temporary / "arrays"
             half.mkdir()
             for stem, array in arrays.items():

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import unicornn
-from unicornn.lab._whole_files import written_whole
+from unicornn._files import atomic_write
 from unicornn.lab.fit._data import Data
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report._images import image
@@ -42,7 +42,7 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
     page = Template(files("unicornn.lab.report").joinpath("template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title), subtitle=f"{len(data.series):,} series", body="\n".join(body), version=unicornn.__version__
     )
-    with written_whole(out, "w") as file:
+    with atomic_write(out, "w") as file:
         file.write(page)
     return out
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from unicornn._files import atomic_write
 from unicornn.errors import BadValue
-from unicornn.lab._whole_files import written_whole
 from unicornn.lab.report._folders import find_runs as find_runs
 from unicornn.lab.report._folders import find_studies as find_studies
 from unicornn.lab.report._groups import group_runs
@@ -47,7 +47,7 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
         raise BadValue(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
     found, studies = find_runs(runs), find_studies(runs)
     text = make_page(group_runs(found), None if curves is None else Path(curves), studies)
-    with written_whole(out, "w") as file:
+    with atomic_write(out, "w") as file:
         file.write(text)
     return out
 

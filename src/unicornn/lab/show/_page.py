@@ -16,10 +16,10 @@ from torch import Tensor
 
 import unicornn
 from unicornn import UnICORNN, models
+from unicornn._files import atomic_write
 from unicornn._readouts import SMALL
 from unicornn._state import UNIT
 from unicornn.errors import BadType, BadValue
-from unicornn.lab._whole_files import written_whole
 
 FRAMES = 600
 """Of a sequence played at the speed with which the page begins: ten seconds."""
@@ -117,7 +117,7 @@ def show(
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         script="\n".join(here.joinpath(name).read_text(encoding="utf-8") for name in ("network.js", "player.js")),
     )
-    with written_whole(path, "w") as file:
+    with atomic_write(path, "w") as file:
         file.write(page)
     return path
 

@@ -11,9 +11,9 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from unicornn._files import atomic_write, parse_json
 from unicornn.errors import BadCheckpoint, CorruptData
 from unicornn.lab._run_folder import NUMBER, Kinds, typed
-from unicornn.lab._whole_files import parse_json, written_whole
 from unicornn.lab.data._archives import ordinary
 
 ABOUT: dict[str, Kinds] = {"config": (dict,), "step": (int,), "seconds": NUMBER, "history": (list,), "sums": (list,)}
@@ -30,7 +30,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     """Whole, or not at all."""
     tensors = {name: t.detach().contiguous() for name, t in checkpoint.tensors.items()}
     content = json.dumps(checkpoint.about).encode() + b"\n" + safetensors.torch.save(tensors)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
 
 

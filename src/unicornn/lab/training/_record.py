@@ -11,7 +11,7 @@ import safetensors.torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from unicornn.lab._whole_files import written_whole
+from unicornn._files import atomic_write
 from unicornn.lab.training import _checkpoint
 from unicornn.lab.training._loop import Loop, Row
 from unicornn.lab.training._processes import rank
@@ -38,7 +38,7 @@ class Record:
             self._curves(loop.history[-1])
 
     def best(self, weights: dict[str, Tensor]) -> None:
-        with written_whole(self.folder / "best.safetensors") as file:
+        with atomic_write(self.folder / "best.safetensors") as file:
             file.write(safetensors.torch.save(weights))
 
     def checkpoint(self, loop: Loop) -> None:
@@ -52,7 +52,7 @@ class Record:
         table = csv.DictWriter(text, list(history[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(history)
-        with written_whole(self.folder / "metrics.csv", "w") as file:
+        with atomic_write(self.folder / "metrics.csv", "w") as file:
             file.write(text.getvalue())
 
     def _curves(self, row: Row) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from unicornn import models
+from unicornn._files import atomic_write, write_json
 from unicornn.errors import BadCheckpoint, BadValue, RunExists, Stopped
 from unicornn.lab._environment import command, environment
 from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
-from unicornn.lab._whole_files import write_json, written_whole
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Splits, Task
@@ -197,7 +197,7 @@ def _finish(folder: Path, loop: Loop, splits: Splits | None) -> None:
         loop.network.load_state_dict(loop.best)
         metrics["test"], arrays = judge(loop.network, loop.task, loop.config, splits, "test")
     if arrays:
-        with written_whole(folder / "predictions.npz") as file:
+        with atomic_write(folder / "predictions.npz") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
     write_json(
         folder / "result.json",
