@@ -251,7 +251,7 @@ def test_truncated_back_propagation_with_energies():
         ({"readout": ()}, r"readout: expected .* got \(\)"),
         ({"readout": 3}, "readout: expected .* got 3"),
         ({"segments": 2}, "segments: expected 1 without readout='energy', got 2"),
-        ({"readout": "energy", "segments": 0}, "segments: expected a whole number >= 1, got 0"),
+        ({"readout": "energy", "segments": 0}, "segments: expected an integer >= 1, got 0"),
         ({"readout": "energy", "segment_pool": "max"}, "segment_pool: expected one of 'mean', .* got 'max'"),
         ({"readout": "energy", "segment_start": "zero"}, "segment_start: expected one of 'carried', .* got 'zero'"),
     ],

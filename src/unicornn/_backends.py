@@ -29,7 +29,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
     """
     checks.choice("backend", backend, BACKENDS)
     if not isinstance(device, torch.device):
-        raise BadType(f"device: expected a torch.device, got {checks.shown(device)}")
+        raise BadType(f"device: expected a torch.device, got {checks.describe(device)}")
     kind = device.type
     if backend == "auto":
         if kind == "cpu":

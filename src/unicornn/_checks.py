@@ -16,11 +16,11 @@ from unicornn.errors import BadType, BadValue
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def shown(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
+def describe(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
     """A value in an error: its type unless it is plain, and no more of it than one can read.
 
     Example:
-        >>> shown(0.1), shown("0.1"), shown(True), shown([1] * 100), shown(10**5000)
+        >>> describe(0.1), describe("0.1"), describe(True), describe([1] * 100), describe(10**5000)
         ('0.1', "str '0.1'", 'bool True', 'list [1, 1, 1, 1, 1, 1, ...]', 'a number of 16610 bits')
     """
     kind = type(value)
@@ -38,13 +38,13 @@ def shown(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
 def number(name: str, value: Any, expected: str, ok: Callable[[float], bool] = math.isfinite) -> float:
     """A finite real number for which ``ok`` holds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BadType(f"{name}: expected {expected}, got {shown(value)}")
+        raise BadType(f"{name}: expected {expected}, got {describe(value)}")
     try:
         real = float(value)
     except OverflowError:
         real = math.inf
     if not (math.isfinite(real) and ok(real)):
-        raise BadValue(f"{name}: expected {expected}, got {shown(value)}")
+        raise BadValue(f"{name}: expected {expected}, got {describe(value)}")
     return real
 
 
@@ -56,7 +56,7 @@ def not_negative(name: str, value: Any) -> float:
     return number(name, value, "a finite number >= 0", lambda x: x >= 0)
 
 
-def share(name: str, value: Any) -> float:
+def fraction(name: str, value: Any) -> float:
     """Of what is left out, so not all."""
     return number(name, value, "a number in [0, 1)", lambda x: 0 <= x < 1)
 
@@ -67,7 +67,7 @@ def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
         dense = isinstance(value, Tensor) and value.layout == torch.strided and not value.is_meta
         each = value.tolist() if isinstance(value, Tensor) and dense else value
         if not isinstance(each, (list, tuple)) or len(each) != L:
-            raise BadValue(f"{name}: expected a number or one per layer ({L}), got {shown(value)}")
+            raise BadValue(f"{name}: expected a number or one per layer ({L}), got {describe(value)}")
         return tuple(positive(f"{name}[{l}]", v) for l, v in enumerate(each))
     return (positive(name, value),) * L
 
@@ -82,44 +82,44 @@ def horizon(value: Any, L: int) -> tuple[float, ...]:
     return () if value is None else per_layer("horizon", value, L)
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def integer(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadType(f"{name}: expected a whole number >= {least}, got {shown(value, (int,))}")
+        raise BadType(f"{name}: expected an integer >= {least}, got {describe(value, (int,))}")
     if not least <= value < 2**63:
         limit = "" if value < least else " and < 2**63"
-        raise BadValue(f"{name}: expected a whole number >= {least}{limit}, got {shown(value)}")
+        raise BadValue(f"{name}: expected an integer >= {least}{limit}, got {describe(value)}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise BadType(f"{name}: expected True or False, got {shown(value)}")
+        raise BadType(f"{name}: expected True or False, got {describe(value)}")
     return value
 
 
 def choice(name: str, value: Any, among: Iterable[str]) -> str:
     among = tuple(among)
     if not isinstance(value, str) or value not in among:
-        got = repr(value) if isinstance(value, str) else shown(value)
+        got = repr(value) if isinstance(value, str) else describe(value)
         raise BadValue(f"{name}: expected one of {', '.join(map(repr, among))}, got {got}")
     return value
 
 
-def kind(dtype: Any, device: Any) -> dict[str, Any]:
+def factory_options(dtype: Any, device: Any) -> dict[str, Any]:
     """``dtype`` and ``device`` for parameters, as torch.empty takes them; None is torch's default."""
     if not (dtype is None or any(dtype is each for each in FLOATING)):
         expected = ", ".join(str(each).removeprefix("torch.") for each in FLOATING)
-        raise BadType(f"dtype: expected None or one of torch's {expected}, got {shown(dtype)}")
-    return {"dtype": dtype, "device": None if device is None else place("device", device)}
+        raise BadType(f"dtype: expected None or one of torch's {expected}, got {describe(dtype)}")
+    return {"dtype": dtype, "device": None if device is None else existing_device("device", device)}
 
 
-def place(name: str, device: Any) -> torch.device:
+def existing_device(name: str, device: Any) -> torch.device:
     """A device that is there."""
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
     except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError) as error:
-        raise BadValue(f"{name}: expected a device that torch has here, got {shown(device)}") from error
+        raise BadValue(f"{name}: expected a device that torch has here, got {describe(device)}") from error
     return found
 
 
@@ -160,9 +160,9 @@ def indices(name: str, value: Any, device: torch.device) -> Tensor:
         try:
             value = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise BadType(f"{name}: expected whole numbers, got {type(value).__name__}") from error
+            raise BadType(f"{name}: expected integers, got {type(value).__name__}") from error
     if value.layout != torch.strided or value.is_meta:
-        raise BadType(f"{name}: expected whole numbers, got {shown(value)}")
+        raise BadType(f"{name}: expected integers, got {describe(value)}")
     if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
-        raise BadType(f"{name}: expected whole numbers (int64), got {value.dtype}")
+        raise BadType(f"{name}: expected integers (int64), got {value.dtype}")
     return value.to(device=device, dtype=torch.int64)

@@ -124,7 +124,7 @@ class UnICORNN(Recurrent):
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
         d, m, L = self.input_size, self.hidden_size, self.num_layers
         self.dt, self.alpha, self.horizon = dt, alpha, horizon
-        self.skip_layers = S = checks.whole("skip_layers", skip_layers, 0)
+        self.skip_layers = S = checks.integer("skip_layers", skip_layers, 0)
         if S == 1:
             raise BadValue("skip_layers: expected 0 (none) or S >= 2 skipped layers, got 1")
         self.bidirectional = checks.flag("bidirectional", bidirectional)
@@ -136,7 +136,7 @@ class UnICORNN(Recurrent):
         self.state_rows, self.state_widths = D * L, (m, m)
         self._names = tuple(map(str, range(D * L)))  # of the tensors in a ParameterList
 
-        kind = checks.kind(dtype, device)
+        kind = checks.factory_options(dtype, device)
 
         def parameter(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, **kind))
@@ -288,13 +288,14 @@ class UnICORNNCell(Checked):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.input_size = d = checks.whole("input_size", input_size, 1)
-        self.hidden_size = m = checks.whole("hidden_size", hidden_size, 1)
+        self.input_size = d = checks.integer("input_size", input_size, 1)
+        self.hidden_size = m = checks.integer("hidden_size", hidden_size, 1)
         self.dt, self.alpha = dt, alpha
         self.gradient = checks.choice("gradient", gradient, functional.GRADIENTS)
         self.backend = checks.choice("backend", backend, BACKENDS)
         self.w, self.V, self.b, self.c = (
-            nn.Parameter(torch.empty(shape, **checks.kind(dtype, device))) for shape in ((m,), (m, d), (m,), (m,))
+            nn.Parameter(torch.empty(shape, **checks.factory_options(dtype, device)))
+            for shape in ((m,), (m, d), (m,), (m,))
         )
         self.c.requires_grad_(checks.flag("learn_dt", learn_dt))
         self.reset_parameters()

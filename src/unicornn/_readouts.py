@@ -211,7 +211,7 @@ class Features(nn.Module):
         super().__init__()
         self.readouts = readouts(readout)
         checks.choice("feature_norm", feature_norm, NORMS)
-        self.segments = checks.whole("segments", segments, 1)
+        self.segments = checks.integer("segments", segments, 1)
         self.segment_pool = checks.choice("segment_pool", segment_pool, POOLS)
         self.segment_start = checks.choice("segment_start", segment_start, STARTS)
         self.mirrored = checks.flag("mirrored", mirrored)

@@ -60,15 +60,15 @@ class Recurrent(Checked):
 
     state_rows: int
     state_widths: tuple[int, ...]
-    dropout: Any = Setting(lambda _, name, value: checks.share(name, value))
+    dropout: Any = Setting(lambda _, name, value: checks.fraction(name, value))
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int, *, dropout: float, batch_first: bool
     ) -> None:
         super().__init__()
-        self.input_size = checks.whole("input_size", input_size, 1)
-        self.hidden_size = checks.whole("hidden_size", hidden_size, 1)
-        self.num_layers = checks.whole("num_layers", num_layers, 1)
+        self.input_size = checks.integer("input_size", input_size, 1)
+        self.hidden_size = checks.integer("hidden_size", hidden_size, 1)
+        self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.dropout = dropout
         self.batch_first = checks.flag("batch_first", batch_first)
 

@@ -82,7 +82,7 @@ class State(tuple[Tensor, ...]):
 
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
-        place = checks.place("device", device)
+        place = checks.existing_device("device", device)
         return self.map(lambda t: t.to(place))
 
     @property

@@ -42,7 +42,7 @@ def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: T
         >>> [round(suggest_dt(N), 4) for N in (10_000, 100_000, 1_000_000)]
         [0.073, 0.0157, 0.0034]
     """
-    N = checks.whole("length", length, 1)
+    N = checks.integer("length", length, 1)
     alpha, growth = checks.not_negative("alpha", alpha), checks.positive("growth", growth)
     largest = 2 / math.sqrt(alpha + LARGEST_W) / 2  # a = Δt/2: a dozen steps in a period at least
     per_square = NOISE * LARGEST_W**2 * LARGEST_V ** (4 / 3) * N ** (4 / 3) / (alpha + LARGEST_W)

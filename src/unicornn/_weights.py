@@ -117,7 +117,7 @@ def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dt
         tensor([[0.0500, 0.0500]])
     """
     if not isinstance(c, (list, tuple, nn.ParameterList)) or not len(c) or not all(isinstance(t, Tensor) for t in c):
-        raise BadType(f"c: expected a sequence with one tensor per layer, got {checks.shown(c)}")
+        raise BadType(f"c: expected a sequence with one tensor per layer, got {checks.describe(c)}")
     for l, t in enumerate(c):
         checks.tensor(f"c[{l}]", t, c[0].shape[:1], "(m,)", c[0])
     steps = checks.time_steps(dt, len(c))

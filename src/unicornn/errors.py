@@ -9,7 +9,7 @@ Example:
     ...     unicornn.UnICORNN(3, 0)
     ... except UnicornnError as error:
     ...     print(error)
-    hidden_size: expected a whole number >= 1, got 0
+    hidden_size: expected an integer >= 1, got 0
 """
 
 from typing import Any

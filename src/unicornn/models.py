@@ -77,13 +77,13 @@ class Network(nn.Module):
             raise BadType(f"rnn: expected UnICORNN or one of unicornn.baselines, got {type(rnn).__name__}")
         self.rnn = rnn
         self.every_step = checks.flag("every_step", every_step)
-        self.patch = checks.whole("patch", patch, 1)
+        self.patch = checks.integer("patch", patch, 1)
         self.features = Features(rnn, readout, segments, segment_pool, segment_start, mirrored, feature_norm)
         if every_step and self.patch > 1:
             raise BadValue(f"patch: expected 1 with an output at every step, got {self.patch}")
         if every_step and self.features.readouts != ("last",):
             raise BadValue(f"readout: expected 'last' with an output at every step, got {readout!r}")
-        self.readout = nn.Linear(self.features.size, checks.whole("outputs", outputs, 1))
+        self.readout = nn.Linear(self.features.size, checks.integer("outputs", outputs, 1))
         if checks.choice("readout_init", readout_init, ("kaiming", "zero")) == "kaiming":
             nn.init.kaiming_normal_(self.readout.weight)
         else:
@@ -91,9 +91,9 @@ class Network(nn.Module):
         nn.init.zeros_(self.readout.bias)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
-        checks.whole("bptt", bptt, 0)
+        checks.integer("bptt", bptt, 0)
         if not isinstance(u, Tensor) or u.dim() != 3:
-            raise BadValue(f"u: expected a tensor of shape (N, b, d), got {checks.shown(u)}")
+            raise BadValue(f"u: expected a tensor of shape (N, b, d), got {checks.describe(u)}")
         if self.patch > 1:
             u, lengths = patched(u, lengths, self.patch)
         truncated = 0 < bptt < u.shape[0]
@@ -136,10 +136,10 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         (torch.Size([3, 2, 12]), tensor([3, 2]))
     """
     if not isinstance(u, Tensor) or u.dim() != 3 or u.layout != torch.strided or 0 in u.shape[:2]:
-        raise BadValue(f"u: expected a tensor of shape (N, b, d), N, b >= 1, got {checks.shown(u)}")
+        raise BadValue(f"u: expected a tensor of shape (N, b, d), N, b >= 1, got {checks.describe(u)}")
     if lengths is not None:
         lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-    checks.whole("k", k, 1)
+    checks.integer("k", k, 1)
     u = nn.functional.pad(u, (0, 0, 0, 0, 0, -u.shape[0] % k))
     if lengths is not None:  # the padding that shares a step with the end of a sequence is zero too
         inside = torch.arange(u.shape[0], device=u.device)[:, None] < lengths.to(u.device)
@@ -184,7 +184,7 @@ class Regressor(Network):
         """From now on a readout of 0 means the targets' mean, and one of 1 a deviation more."""
         dense = isinstance(targets, Tensor) and targets.layout == torch.strided and not targets.is_meta
         if not (dense and targets.is_floating_point() and targets.numel()):
-            raise BadValue(f"targets: expected a tensor of floating-point numbers, got {checks.shown(targets)}")
+            raise BadValue(f"targets: expected a tensor of floating-point numbers, got {checks.describe(targets)}")
         deviation = targets.std(correction=min(1, targets.numel() - 1))
         if not (targets.isfinite().all() and deviation.isfinite()):
             raise BadValue("targets: expected finite numbers with a finite variance, got others")
@@ -211,7 +211,7 @@ class SequenceToSequence(Network):
 
 
 class TextClassifier(Classifier):
-    """A Classifier over words, (N, b) whole numbers, embedded first; the vectors are trained too.
+    """A Classifier over words, (N, b) integers, embedded first; the vectors are trained too.
 
     Args:
         vectors: (words, d), the words' initial vectors; word 0 is the padding, whose vector stays.
@@ -232,8 +232,8 @@ class TextClassifier(Classifier):
     ) -> None:
         super().__init__(rnn, outputs, **reading)
         if not isinstance(vectors, Tensor) or vectors.dim() != 2 or not vectors.is_floating_point() or not len(vectors):
-            raise BadType(f"vectors: expected a tensor of shape (words, d), got {checks.shown(vectors)}")
-        embedding_dropout = checks.share("embedding_dropout", embedding_dropout)
+            raise BadType(f"vectors: expected a tensor of shape (words, d), got {checks.describe(vectors)}")
+        embedding_dropout = checks.fraction("embedding_dropout", embedding_dropout)
         self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
@@ -292,11 +292,11 @@ def build(
         35338
     """
     checks.choice("kind", kind, KINDS)
-    checks.whole("d", d, 1)
+    checks.integer("d", d, 1)
     if not isinstance(options, Mapping):
-        raise BadType(f"options: expected a mapping from names to values, got {checks.shown(options)}")
+        raise BadType(f"options: expected a mapping from names to values, got {checks.describe(options)}")
     if "hidden_size" not in options:
-        raise BadValue(f"options: expected hidden_size among them, got {checks.shown(dict(options))}")
+        raise BadValue(f"options: expected hidden_size among them, got {checks.describe(dict(options))}")
     reading = {name: options.get(name, default) for name, default in READING.items()}
     own = {name: value for name, value in options.items() if name not in READING | START}
     rnn = layers(model)(d * reading["patch"], **own)

@@ -221,7 +221,7 @@ def test_parameters_are_drawn_anew_and_counted(name):
         (ValueError, "lengths: expected numbers from 1 to N=5", {"lengths": [5, 0]}),
         (ValueError, "lengths: expected numbers from 1 to N=5", {"lengths": [5, 6]}),
         (ValueError, r"lengths: expected shape \(2,\)", {"lengths": [5]}),
-        (TypeError, "lengths: expected whole numbers", {"lengths": [5.0, 1.0]}),
+        (TypeError, "lengths: expected integers", {"lengths": [5.0, 1.0]}),
         (ValueError, "lengths: expected None", {"input": torch.zeros(5, d), "lengths": [5]}),
         (TypeError, "state: expected a tuple of 1 tensors, got tuple of 2", {"state": (torch.zeros(L, 2, m),) * 2}),
         (TypeError, "state: expected a tuple of 1 tensors, got Tensor", {"state": torch.zeros(L, 2, m)}),

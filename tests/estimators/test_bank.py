@@ -136,7 +136,7 @@ def test_missing_values():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_oscillators": 0}, "n_oscillators: expected a whole number >= 1, got 0"),
+        ({"n_oscillators": 0}, "n_oscillators: expected an integer >= 1, got 0"),
         ({"quantiles": (0.5, 2)}, "quantiles: expected numbers between 0 and 1"),
         ({"layout": "time_first"}, "layout: expected one of"),
         ({"missing": "drop"}, "missing: expected one of"),

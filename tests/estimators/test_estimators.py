@@ -332,7 +332,7 @@ def test_scikit_learns_tools():
             {"class_weight": "equal"},
             "class_weight: expected None, 'balanced' or a weight for each class, got str 'equal'",
         ),
-        ({"max_epochs": 0}, "max_epochs: expected a whole number >= 1"),
+        ({"max_epochs": 0}, "max_epochs: expected an integer >= 1"),
     ],
 )
 def test_bad_settings_are_named(options, message):

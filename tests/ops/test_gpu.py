@@ -63,7 +63,7 @@ def test_tanh_to_a_few_ulps(dtype):
 
 
 def exact_increments(t, Y, Z, n):
-    """The same in whole numbers of any size; n: the factors of t, y, z and the two shifts."""
+    """The same in integers of any size; n: the factors of t, y, z and the two shifts."""
     At, Ay, Az, kick_by, drift_by = n
     high = round(t * 2**14)
     T = high * 2**22 + round((t * 2**14 - high) * 2**22)

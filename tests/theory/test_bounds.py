@@ -121,5 +121,5 @@ def test_outside_the_proofs_is_told():
     ):
         with pytest.raises(ValueError, match=message):
             theory.bounds(UnICORNN(2, 3, 3, **arguments), 5)
-    with pytest.raises(ValueError, match="N: expected a whole number >= 1"):
+    with pytest.raises(ValueError, match="N: expected an integer >= 1"):
         theory.bounds(layer, 0)

@@ -143,7 +143,7 @@ def test_a_strong_input_needs_a_smaller_step():
 
 def test_suggest_dt_refuses():
     assert unicornn.suggest_dt is suggest_dt
-    with pytest.raises(ValueError, match=r"length: expected a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match=r"length: expected an integer >= 1, got 0"):
         suggest_dt(0)
     with pytest.raises(ValueError, match=r"growth: expected"):
         suggest_dt(10, growth=0.0)

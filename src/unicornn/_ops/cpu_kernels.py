@@ -9,7 +9,7 @@ chain of some 150 cycles. It is also about as many instructions as a processor l
 are loops of their own, each with the shorter chains of many vectors: that takes a quarter less time forwards, a tenth
 backwards. What belongs to a block lies in one array, at multiples of the constant B.
 
-    S  the state           Y, Z: whole numbers of grid units (float64 for float32 layers, int64 for float64 ones)
+    S  the state           Y, Z: integers of grid units (float64 for float32 layers, int64 for float64 ones)
     A  the time steps      a, and a in grid units, in float64
     P  the parameters      w, b, and a scratch row: y before the chunk
     D  the adjoint         w, a (and what its float32 form cuts off), δy, δz, the gradients of w, b, a over one chunk

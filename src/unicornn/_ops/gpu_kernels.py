@@ -4,7 +4,7 @@ All neurons of all sequences are independent: a step works on one flat row of E 
 neighbours of it, a thread on one, so loads and stores are coalesced and nothing is shared, reduced or atomic. The time
 loop is inside, the state in registers; x (and the gradient) of the next DEPTH steps are on their way meanwhile.
 
-The state is a whole number of grid units, in int64. In a float32 layer the increments are made without float64, of
+The state is an integer of grid units, in int64. In a float32 layer the increments are made without float64, of
 which consumer cards do one operation where they do 64 in float32 (and as few conversions to 64-bit integers): y and z
 are split in a high part (units of 2^22) and a low one of 22 bits, time steps are 31-bit fixed point, and products of
 32 by 32 bits are summed in 64, one instruction each. docs/gpu.md compares the code of both ways: this one has more

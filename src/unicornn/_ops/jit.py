@@ -131,7 +131,7 @@ def view_at(typingctx, address, like, length):
 _FAR = np.float32(-20.0)
 _LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LESS_HI, _LESS_LO = -_LN2_HI, -_LN2_LO
-_ROUND = np.float32(1.5 * 2**23)  # what is added to it is rounded to a whole number
+_ROUND = np.float32(1.5 * 2**23)  # what is added to it is rounded to an integer
 _E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
 _ONE, _TWO, _LESS_TWO = np.float32(1), np.float32(2), np.float32(-2)
 

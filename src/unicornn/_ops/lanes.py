@@ -138,7 +138,7 @@ def size(typingctx, v):
 
 @intrinsic
 def whole(typingctx, v):
-    """v rounded to a whole number."""
+    """v rounded to an integer."""
     return _rint(v)
 
 
@@ -169,7 +169,7 @@ def larger(typingctx, a, b):
 
 @intrinsic
 def power_of_two(typingctx, k):
-    """2ᵏ for k + 1.5·2²³ in float32, k being a whole number: its last bits, written where the exponent stands."""
+    """2ᵏ for k + 1.5·2²³ in float32, k being an integer: its last bits, written where the exponent stands."""
 
     def codegen(context, builder, sig, args):
         if isinstance(k, Lanes):

@@ -151,7 +151,7 @@ class Baseline(Recurrent):
         self.own = dict(own or {})
         self.state_rows = self.num_layers
         self.state_widths = (m,) * states if isinstance(states, int) else states
-        kind = checks.kind(dtype, device)
+        kind = checks.factory_options(dtype, device)
         self.layers = nn.ModuleList(layer(width, m, **kind, **self.own) for width in self._widths())
         self.reset_parameters()
 

@@ -79,5 +79,5 @@ class Incremental(Baseline):
         alpha: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        own = {"iterations": checks.whole("iterations", iterations, 1), "alpha": checks.positive("alpha", alpha)}
+        own = {"iterations": checks.integer("iterations", iterations, 1), "alpha": checks.positive("alpha", alpha)}
         super().__init__(input_size, hidden_size, num_layers, IncrementalLayer, own, **common)

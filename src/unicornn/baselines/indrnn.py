@@ -113,7 +113,7 @@ class IndRNN(Baseline):
         own = {
             "connection": checks.choice("connection", connection, CONNECTIONS),
             "batch_norm": checks.flag("batch_norm", batch_norm),
-            "length": None if length is None else checks.whole("length", length, 1),
+            "length": None if length is None else checks.integer("length", length, 1),
         }
         super().__init__(input_size, hidden_size, num_layers, IndRNNLayer, own, **common)
         self.output_size = hidden_size * (num_layers if connection == "dense" else 1)

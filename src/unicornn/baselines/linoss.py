@@ -108,8 +108,8 @@ class LinOSS(Baseline):
         batch_norm: bool = True,
         **common: Unpack[Common],
     ) -> None:
-        m = checks.whole("hidden_size", hidden_size, 1)
-        P = m if state_size is None else checks.whole("state_size", state_size, 1)
+        m = checks.integer("hidden_size", hidden_size, 1)
+        P = m if state_size is None else checks.integer("state_size", state_size, 1)
         own = {
             "state_size": P,
             "discretisation": checks.choice("discretisation", discretisation, DISCRETISATIONS),

@@ -111,8 +111,8 @@ class LRU(Baseline):
         **common: Unpack[Common],
     ) -> None:
         r_max = checks.number("r_max", r_max, "a number in (0, 1]", lambda x: 0 < x <= 1)
-        m = checks.whole("hidden_size", hidden_size, 1)
-        P = m if state_size is None else checks.whole("state_size", state_size, 1)
+        m = checks.integer("hidden_size", hidden_size, 1)
+        P = m if state_size is None else checks.integer("state_size", state_size, 1)
         own = {
             "state_size": P,
             "r_min": checks.number("r_min", r_min, f"a number in [0, r_max={r_max})", lambda x: 0 <= x < r_max),

@@ -182,13 +182,13 @@ class SignatureNCDE(Baseline):
         hidden_layers: int = 2,
         **common: Unpack[Common],
     ) -> None:
-        d, m = checks.whole("input_size", input_size, 1), checks.whole("hidden_size", hidden_size, 1)
+        d, m = checks.integer("input_size", input_size, 1), checks.integer("hidden_size", hidden_size, 1)
         own = {
-            "step": checks.whole("step", step, 1),
-            "depth": checks.whole("depth", depth, 1),
+            "step": checks.integer("step", step, 1),
+            "depth": checks.integer("depth", depth, 1),
             "dt": checks.positive("dt", dt),
-            "multiplier": checks.whole("multiplier", multiplier, 1),
-            "hidden_layers": checks.whole("hidden_layers", hidden_layers, 1),
+            "multiplier": checks.integer("multiplier", multiplier, 1),
+            "hidden_layers": checks.integer("hidden_layers", hidden_layers, 1),
         }
         widest = d if num_layers == 1 else max(d, m)
         super().__init__(d, m, num_layers, SignatureNCDELayer, own, states=(m, step * widest, 1), **common)

@@ -97,11 +97,11 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_series(self, series: Series) -> Self:
         """The same for series that ``as_series`` has read."""
         given = plain(self.get_params(deep=False))
-        m = checks.whole("n_oscillators", given["n_oscillators"], 1)
-        least = checks.whole("smallest_window", given["smallest_window"], 1)
-        overlap = checks.whole("overlap", given["overlap"], 1)
+        m = checks.integer("n_oscillators", given["n_oscillators"], 1)
+        least = checks.integer("smallest_window", given["smallest_window"], 1)
+        overlap = checks.integer("overlap", given["overlap"], 1)
         if not isinstance(self.quantiles, (list, tuple, np.ndarray)):
-            raise BadType(f"quantiles: expected a sequence of numbers, got {checks.shown(self.quantiles)}")
+            raise BadType(f"quantiles: expected a sequence of numbers, got {checks.describe(self.quantiles)}")
         with naming("quantiles"):
             quantiles = np.asarray(self.quantiles, dtype=np.float64)
         if quantiles.ndim != 1 or not ((quantiles > 0) & (quantiles < 1)).all():

@@ -344,7 +344,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         given = plain(self.get_params(deep=False))
         checks.choice("model", self.model, MODELS)
         for name in ("hidden_size", "num_layers", "segments", "max_epochs", "batch_size", "patience"):
-            checks.whole(name, given[name], 1)
+            checks.integer(name, given[name], 1)
         checks.positive("lr", given["lr"])
         checks.not_negative("alpha", given["alpha"])
         checks.horizon(given["horizon"], int(given["num_layers"]))
@@ -353,9 +353,9 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         checks.choice("missing", self.missing, MISSING)
         checks.flag("warm_start", given["warm_start"])
         if not isinstance(given["verbose"], int):
-            raise BadType(f"verbose: expected True or False, got {checks.shown(given['verbose'])}")
+            raise BadType(f"verbose: expected True or False, got {checks.describe(given['verbose'])}")
         automatic = isinstance(self.device, str) and self.device == "auto"
-        if not automatic and checks.place("device", self.device).type == "meta":
+        if not automatic and checks.existing_device("device", self.device).type == "meta":
             raise BadValue("device: expected one that computes, got 'meta'")
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))

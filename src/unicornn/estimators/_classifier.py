@@ -177,7 +177,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             return weights
         if not (isinstance(self.class_weight, dict) or self.class_weight == "balanced"):
             kind = BadValue if isinstance(self.class_weight, str) else BadType
-            got = checks.shown(self.class_weight)
+            got = checks.describe(self.class_weight)
             raise kind(f"class_weight: expected None, 'balanced' or a weight for each class, got {got}")
         with naming("class_weight"):
             of_class = compute_sample_weight(self.class_weight, self.classes_[target])

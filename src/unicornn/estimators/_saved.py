@@ -261,7 +261,7 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
         if t.isnan().any() or (t.isinf().any() and name != "ridge.deviation"):  # infinite for a constant feature
             raise ValueError(f"{name}: expected finite numbers, got others")
     for name in ("channels", "features_in"):
-        checks.whole(name, about[name], 1)
+        checks.integer(name, about[name], 1)
     names = about["channel_names"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError(f"channel_names: expected their names, got {names!r:.40}")
@@ -282,7 +282,7 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
         estimator._scaling = _scaled(**about["network"], d=about["channels"])
         estimator.dt_ = config["network"]["dt"]
         settings = estimator._settings(seed=0)
-        settings.segments = checks.whole("segments", config["network"].get("segments", 1), 1)  # not up to version 3
+        settings.segments = checks.integer("segments", config["network"].get("segments", 1), 1)  # not up to version 3
         sizes = (settings.hidden_size, about["channels"]), (config["network"]["outputs"], settings.num_layers)
         there = tensors["network.readout.weight"].shape[0], sum(name.startswith("network.rnn.w.") for name in tensors)
         if (tuple(tensors["network.rnn.V.0"].shape), there) != sizes:  # before memory is taken for what they say
@@ -311,10 +311,10 @@ def _bank(options: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict
     d = about["channels"]
     bank._scaling = _scaled(about["bank"]["mean"], about["bank"]["deviation"], d)
     for name in ("n_oscillators", "smallest_window", "overlap"):
-        checks.whole(name, options[name], 1)
+        checks.integer(name, options[name], 1)
     np.asarray(bank.quantiles, dtype=np.float64).reshape(len(bank.quantiles))
     for W in bank.windows_:
-        checks.whole("windows", W, 1)
+        checks.integer("windows", W, 1)
     if "layers" in options:
         found = [Part(**layer) for layer in options["layers"]]
     else:  # the first version of the format
@@ -326,7 +326,7 @@ def _bank(options: dict[str, Any], tensors: dict[str, torch.Tensor], about: dict
 def _layer(i: int, part: Part, tensors: dict[str, torch.Tensor], about: dict[str, Any], d: int) -> Oscillators:
     checks.choice("hears", part.hears, tuple(QUANTITIES))
     for name in ("W", "pace", "hop"):
-        checks.whole(name, getattr(part, name), 1)
+        checks.integer(name, getattr(part, name), 1)
     for name in ("pairs", "trend"):  # False in versions 1 and 2
         checks.flag(name, getattr(part, name))
     own = {name.removeprefix(f"bank.{i}."): t for name, t in tensors.items() if name.startswith(f"bank.{i}.")}

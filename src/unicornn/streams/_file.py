@@ -24,7 +24,7 @@ def save(stream: Any, path: Path) -> Path:
     keys = list(stream._slots)
     for key in keys:
         if type(key) not in (str, int):
-            raise BadType(f"key: expected strings or whole numbers in a stream that is saved, got {checks.shown(key)}")
+            raise BadType(f"key: expected strings or integers in a stream that is saved, got {checks.describe(key)}")
     slots = np.fromiter(stream._slots.values(), np.int64, len(keys))
     engine, lanes, windows = stream._engine, stream._lanes, stream._windows
     rows = (slots[:, None] * lanes + np.arange(lanes)).reshape(-1)

@@ -23,7 +23,7 @@ def arrays(samples: Any, d: int, number: Any, gaps: bool = False) -> tuple[list[
         gaps: whether NaN is a sample.
     """
     if not isinstance(samples, Mapping):
-        raise BadType(f"samples: expected a mapping from keys to samples, got {checks.shown(samples)}")
+        raise BadType(f"samples: expected a mapping from keys to samples, got {checks.describe(samples)}")
     if not samples:
         raise BadValue("samples: expected at least one key, got none")
     keys, values = list(samples), list(samples.values())
@@ -40,13 +40,13 @@ def arrays(samples: Any, d: int, number: Any, gaps: bool = False) -> tuple[list[
     if not fine.all():
         first = int(np.flatnonzero(~fine.all(1))[0])
         key = keys[int(np.searchsorted(np.cumsum(count), first, side="right"))]
-        raise BadValue(f"samples[{checks.shown(key, (int, str))}]: expected finite numbers, got {u[first].tolist()}")
+        raise BadValue(f"samples[{checks.describe(key, (int, str))}]: expected finite numbers, got {u[first].tolist()}")
     return keys, u, count
 
 
 def _one(key: Any, value: Any, d: int, number: Any) -> Array:
-    name = f"samples[{checks.shown(key, (int, str))}]"
-    form = f"numbers of shape ({d},) or (k, {d})" if d else "words, a whole number or (k,) of them"
+    name = f"samples[{checks.describe(key, (int, str))}]"
+    form = f"numbers of shape ({d},) or (k, {d})" if d else "words, an integer or (k,) of them"
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy() if not value.is_meta and not value.is_sparse else None
     try:
@@ -54,7 +54,7 @@ def _one(key: Any, value: Any, d: int, number: Any) -> Array:
     except ValueError as error:
         raise BadValue(f"{name}: expected {form}, got rows of different lengths") from error
     if x.dtype.kind not in ("fiu" if d else "iu"):
-        raise BadType(f"{name}: expected {form}, got {checks.shown(value)}")
+        raise BadType(f"{name}: expected {form}, got {checks.describe(value)}")
     rows = x.reshape(1, -1) if x.ndim == (1 if d else 0) else x if d else x[:, None]
     if rows.ndim != 2 or rows.shape[1] != (d or 1) or not len(rows):
         raise BadValue(f"{name}: expected {form}, k >= 1, got shape {x.shape}")

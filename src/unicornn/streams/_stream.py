@@ -79,13 +79,13 @@ class Stream:
                     "window: expected a number of samples, for an estimator with a bank, with segments or with "
                     "missing='mask' looks at its series as a whole, got None"
                 )
-            self._engine = Kept(checks.whole("window", window, 1), self._model.d, *self._model.whole)
-            self._windows = KeptWindows(window, checks.whole("every", window if every is None else every, 1))
+            self._engine = Kept(checks.integer("window", window, 1), self._model.d, *self._model.whole)
+            self._windows = KeptWindows(window, checks.integer("every", window if every is None else every, 1))
         else:
             assert self._model.rnn is not None
             self._engine = Engine(self._model.rnn, self._model.readouts)
             self._windows = _windows(window, every, self._model.patch)
-        self.capacity = None if capacity is None else checks.whole("capacity", capacity, 1)
+        self.capacity = None if capacity is None else checks.integer("capacity", capacity, 1)
         self.full = checks.choice("full", full, FULL)
         self.idle = None if idle is None else checks.positive("idle", idle)
         self.evicted = 0
@@ -203,13 +203,13 @@ class Stream:
         """Forgets a sequence. If its key comes again, it starts at rest."""
         with self._lock:
             if key not in self._slots:
-                raise BadValue(f"key: expected one of the stream's {len(self)} keys, got {checks.shown(key)}")
+                raise BadValue(f"key: expected one of the stream's {len(self)} keys, got {checks.describe(key)}")
             self._free.append(self._slots.pop(key))
 
     def save(self, path: str | Path) -> Path:
         """Writes all sequences to a safetensors file, exactly. It is there whole or not at all, or as it was before.
 
-        Keys have to be strings or whole numbers. Needs ``pip install safetensors`` or ``unicornn[fit]``.
+        Keys have to be strings or integers. Needs ``pip install safetensors`` or ``unicornn[fit]``.
 
         Returns: the path.
         """
@@ -348,10 +348,10 @@ class Stream:
 def _windows(window: Any, every: Any, patch: int) -> Windows | None:
     if window is None:
         if every is not None:
-            raise BadValue(f"every: expected None without a window, got {checks.shown(every)}")
+            raise BadValue(f"every: expected None without a window, got {checks.describe(every)}")
         return None
-    checks.whole("window", window, 1)
-    every = checks.whole("every", window if every is None else every, 1)
+    checks.integer("window", window, 1)
+    every = checks.integer("every", window if every is None else every, 1)
     for name, value in (("window", window), ("every", every)):
         if value % patch:
             raise BadValue(f"{name}: expected a multiple of the model's patch of {patch} samples, got {value}")

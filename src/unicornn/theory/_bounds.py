@@ -106,7 +106,7 @@ def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
         raise BadValue(f"layer: expected a UnICORNN of one direction, without residual connections, got {layer}")
     if layer.alpha == 0:
         raise BadValue("layer: expected alpha > 0, for the bounds divide by it; got alpha=0")
-    checks.whole("N", N, 1)
+    checks.integer("N", N, 1)
     target = checks.not_negative("target", target)
     alpha, dt, L = layer.alpha, max(layer.dt), layer.num_layers
     if dt >= 1:

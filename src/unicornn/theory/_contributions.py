@@ -26,7 +26,7 @@ def _check_target(target: Any, like: Tensor) -> None:
     if not isinstance(target, Tensor):
         checks.number("target", target, "a tensor (b, m) or a finite number")
     elif target.layout != torch.strided or not target.is_floating_point() or target.device != like.device:
-        raise BadType(f"target: expected floating-point numbers on {like.device}, got {checks.shown(target)}")
+        raise BadType(f"target: expected floating-point numbers on {like.device}, got {checks.describe(target)}")
     elif target.shape not in ((), like.shape):
         raise BadValue(f"target: expected shape {tuple(like.shape)} (b, m) or a number, got {tuple(target.shape)}")
 
@@ -136,8 +136,8 @@ def layers_on_the_shortest_way(L: int, S: int = 0) -> int:
         >>> layers_on_the_shortest_way(7), layers_on_the_shortest_way(7, S=3)
         (7, 4)
     """
-    checks.whole("L", L, 1)
-    checks.whole("S", S, 0)
+    checks.integer("L", L, 1)
+    checks.integer("S", S, 0)
     at, count = L, 1
     while at > 1:
         at -= S + 1 if S and at > S + 1 else 1
@@ -152,8 +152,8 @@ def papers_exponent(L: int, S: int = 0) -> int:
         >>> papers_exponent(7), papers_exponent(7, S=3)
         (13, 5)
     """
-    checks.whole("L", L, 1)
-    if not checks.whole("S", S, 0):
+    checks.integer("L", L, 1)
+    if not checks.integer("S", S, 0):
         return 2 * L - 1
     ν = L // S if L % S else L // S - 1
     return 2 * ν + 2 * L - 2 * ν * S - 1

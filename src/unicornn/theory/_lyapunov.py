@@ -52,7 +52,7 @@ def lyapunov_exponent(module: nn.Module, input: Tensor, size: float = 1e-7, peri
     """
     check_module(module)
     checks.positive("size", size)
-    checks.whole("period", period, 1)
+    checks.integer("period", period, 1)
     check_sequence(input)
     net = copy.deepcopy(module).double().eval()
     if getattr(net, "batch_first", False):

@@ -69,7 +69,7 @@ def gradient_profile(
         (True, True)
     """
     check_module(module)
-    checks.whole("chunk", chunk, 1)
+    checks.integer("chunk", chunk, 1)
     check_sequence(input)
     first = bool(getattr(module, "batch_first", False))
     u = input.detach().transpose(0, 1) if first else input.detach()

@@ -82,7 +82,7 @@ def test_ranges_are_changed_and_fixed():
         ({"lr": (0, 0.01)}, r"--range lr: expected numbers > 0, got 0"),
         ({"dropout": (0.5, 1.0)}, r"--range dropout: expected numbers >= 0 and < 1, got 1"),
         ({"dt": (1e-3, float("inf"))}, r"--range dt: expected numbers > 0, got inf"),
-        ({"batch_size": "16,32.5"}, r"--range batch_size: expected a whole number or several"),
+        ({"batch_size": "16,32.5"}, r"--range batch_size: expected an integer or several"),
         ({"batch_size": 0}, r"--range batch_size: expected numbers >= 1, got 0"),
         ({"hidden_size": 3}, r"expected one of lr"),
     ],
@@ -102,7 +102,7 @@ def test_other_mistakes_are_named(tmp_path):
     for name in ("sampler", "pruner"):
         with pytest.raises(ValueError, match=f"{name}: expected one of"):
             run_search(tmp_path / "search", **{name: "best"})
-    with pytest.raises(ValueError, match="trials: expected a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="trials: expected an integer >= 1, got 0"):
         run_search(tmp_path / "search", trials=0)
     assert not (tmp_path / "search").exists()
 

@@ -84,7 +84,7 @@ def test_an_empty_split(name):
         (lambda u, t: (u[..., 0], t), "classify", r"^test: expected u of shape \(N, b, 2\), got \(20, 1\) in sample 0"),
         (lambda u, t: (u.long(), t), "classify", "^test: expected u to be floating-point numbers, got torch.int64"),
         (lambda u, t: (u[:, :0], t), "classify", "^test: expected at least one step, got none"),
-        (lambda u, t: (u, t.float()), "classify", "^test: expected classes as whole numbers, got torch.float32"),
+        (lambda u, t: (u, t.float()), "classify", "^test: expected classes as integers, got torch.float32"),
         (lambda u, t: (u, t[..., :1]), "forecast", r"^test: expected a target of shape \(N, b, 2\), got \(20, 1, 1\)"),
     ],
 )

@@ -71,7 +71,7 @@ def test_stages_of_growing_length(source):
     assert lengths(short_epochs=(1.0, 2.0), short_steps=(40.0, 90.0)) == ([40, 90, 90, 1000], 1000)
     with pytest.raises(BadValue, match="short_steps: expected 2 numbers, as short_epochs has, got 1"):
         lengths(short_epochs=(1.0, 2.0))
-    with pytest.raises(BadType, match="short_epochs: expected a whole number"):
+    with pytest.raises(BadType, match="short_epochs: expected an integer"):
         lengths(short_epochs=1.5)
 
 

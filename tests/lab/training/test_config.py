@@ -48,7 +48,7 @@ def test_config_survives_its_file():
         ({"settings": {"hidden_size": "9" * 12}}, "hidden_size: expected at most 1,048,576, got a number of 12 digits"),
         ({"settings": {"epochs": "9" * 400}}, "epochs: expected at most 2,147,483,647, got a number of 400 digits"),
         ({"settings": {"N": "9" * 20}}, "N: expected at most 2,147,483,647"),
-        ({"settings": {"bptt": -1}}, "bptt: expected a whole number >= 0, got -1"),
+        ({"settings": {"bptt": -1}}, "bptt: expected an integer >= 0, got -1"),
         ({"budget": float("nan")}, "budget: expected a finite number > 0, got nan"),
         ({"settings": {"mode": "odd"}}, "mode: expected one of plain, fancy, got 'odd'"),
         ({"settings": {"schedule": "steep"}}, "schedule: expected one of 'step'"),

@@ -66,9 +66,9 @@ def bench(
 
     if not lengths:
         raise BadValue("lengths: expected at least one, got none")
-    times = sorted({checks.whole("lengths", N, 1) for N in lengths})
-    sizes = {"b": checks.whole("batch_size", batch_size, 1), "d": checks.whole("d", d, 1)}
-    sizes["m"] = checks.whole("hidden_size", hidden_size, 1)
+    times = sorted({checks.integer("lengths", N, 1) for N in lengths})
+    sizes = {"b": checks.integer("batch_size", batch_size, 1), "d": checks.integer("d", d, 1)}
+    sizes["m"] = checks.integer("hidden_size", hidden_size, 1)
     limit = checks.positive("seconds", seconds)
     found, folder = candidates(models), Path(out)
     kinds = {"time": times, "memory": sorted({max(1, times[0] // 4), max(1, times[0] // 2), *times})}

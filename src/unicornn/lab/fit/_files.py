@@ -216,7 +216,7 @@ def _npz(path: Path, target: str | None) -> Iterator[Data]:
         values, lengths = arrays["values"], arrays["lengths"]
         if values.ndim not in (1, 2) or lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not len(lengths):
             got = f"values {values.shape} and lengths {lengths.shape} of {lengths.dtype}"
-            raise CorruptData(f"{path}: expected values (steps of all, d) and whole numbers as lengths (n,), got {got}")
+            raise CorruptData(f"{path}: expected values (steps of all, d) and integers as lengths (n,), got {got}")
         if sum(lengths.tolist()) != len(values) or lengths.min() < 1:
             raise CorruptData(f"{path}: expected lengths >= 1 that add up to {len(values)} values, got others")
         values = values[:, None] if values.ndim == 1 else values

@@ -178,7 +178,7 @@ def confusion(target: np.ndarray, prediction: np.ndarray, names: Sequence[str] |
     """How often each class (row) was taken for each other (column): counts, coloured by their share of the row.
 
     Args:
-        target, prediction: (n,) whole numbers.
+        target, prediction: (n,) integers.
         names: of the classes, by their numbers; None for the numbers themselves.
 
     Example:

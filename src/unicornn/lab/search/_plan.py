@@ -108,6 +108,6 @@ def make_plan(
     return Plan(
         task=task, name=name, model=model, variant=variant, seed=seed, budget=budget, settings=dict(settings),
         axes=axes, fixed=fixed, sampler=checks.choice("sampler", sampler, SAMPLERS),
-        pruner=checks.choice("pruner", pruner, PRUNERS), trials=checks.whole("trials", trials, 1),
+        pruner=checks.choice("pruner", pruner, PRUNERS), trials=checks.integer("trials", trials, 1),
         layers=int(usual.model_options.get("num_layers", 1)), epochs=usual.training.epochs,
     )  # fmt: skip

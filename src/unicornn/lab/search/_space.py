@@ -75,7 +75,7 @@ def as_dict(axes: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
 
 def _numbers(name: str, value: Any) -> list[float]:
     whole = isinstance(SPACE[name], CategoricalDistribution)
-    expected = "a whole number or several" if whole else "a number or two, the ends of a range"
+    expected = "an integer or several" if whole else "a number or two, the ends of a range"
     if isinstance(value, str):
         value = value.strip("[]()").split(",")
     values = value if isinstance(value, Sequence) else [value]

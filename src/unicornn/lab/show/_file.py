@@ -55,7 +55,7 @@ def show_file(
         ...     show_file(Path(folder) / "model", read(file, "y"), folder + "/page.html").name
         'page.html'
     """
-    checks.whole("samples", samples, 1)
+    checks.integer("samples", samples, 1)
     model = model if is_estimator(model) else model_in(model, task=task)
     if is_estimator(model):
         network = network_of(model, "the page", gaps=True)

@@ -54,7 +54,7 @@ def show_run(
     if is_estimator_folder(run.path):
         raise BadValue(f"file: expected series for the estimator in {run.path}, which keeps none itself, got none")
     checks.choice("split", split, ("train", "valid", "test"))
-    checks.whole("samples", samples, 1)
+    checks.integer("samples", samples, 1)
     task = task_of(run, task)
     if task.kind == "forecast" or task.text:
         raise BadValue(f"run: expected a task of signals with one answer for each, got {task.name}")

@@ -27,7 +27,7 @@ KINDS = {  # kind of task: its metric
 class Batch(NamedTuple):
     """Some sequences, time first.
 
-    Shapes: u (N, b, d), or (N, b) whole numbers for text; target (b,) classes or numbers, (N, b, k) for a forecast;
+    Shapes: u (N, b, d), or (N, b) integers for text; target (b,) classes or numbers, (N, b, k) for a forecast;
     lengths (b,) or None if all are N long. There may be k sequences to every target, one after another, (N, b·k, d):
     then the network's outputs for them are averaged, for classes their log-probabilities.
 
@@ -75,7 +75,7 @@ class Sequences:
     """A Split held in memory, or memory-mapped.
 
     Args:
-        u: (n, N, d), or (n, N) whole numbers for text.
+        u: (n, N, d), or (n, N) integers for text.
         target: (n,) or (n, N, k).
         lengths: (n,) or None.
         change: if given, called with the chosen u (b, N, d), their indices (b,) and the draw; returns what the network

@@ -47,7 +47,7 @@ def _check_batch(task: Task, name: str, batch: Batch) -> None:
     if batch.u.dim() != (2 if task.text else 3) or (not task.text and batch.u.shape[2] != task.d):
         raise BadValue(f"{name}: expected u of shape (N, b{features}), got {tuple(batch.u.shape)} in sample 0")
     if task.text == batch.u.is_floating_point():
-        kind = "whole numbers" if task.text else "floating-point numbers"
+        kind = "integers" if task.text else "floating-point numbers"
         raise BadType(f"{name}: expected u to be {kind}, got {batch.u.dtype} in sample 0")
     if len(batch.u) < 1:
         raise BadValue(f"{name}: expected at least one step, got none in sample 0")
@@ -71,7 +71,7 @@ def _check_some(task: Task, name: str, target: Tensor, sample: int | None = None
     """The targets of all samples, or of one whose number is given."""
     if task.kind == "classify":
         if target.is_floating_point() or target.dtype == torch.bool:
-            raise BadType(f"{name}: expected classes as whole numbers, got {target.dtype}")
+            raise BadType(f"{name}: expected classes as integers, got {target.dtype}")
         good, what = (target >= 0) & (target < task.outputs), f"classes from 0 to {task.outputs - 1}"
     else:
         good, what = target.isfinite(), "finite targets"

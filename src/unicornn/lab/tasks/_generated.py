@@ -87,10 +87,10 @@ class Generated:
 def generated(make: Make, options: Mapping[str, Any], seed: int, *, d: int, least: int, dtype: torch.dtype) -> Splits:
     """Training, validation and test of a task with these ``OPTIONS``; ``least`` is the shortest length possible."""
     N, n, held_out = (
-        checks.whole(name, options[name], low) for name, low in (("N", least), ("sequences", 1), ("held_out", 1))
+        checks.integer(name, options[name], low) for name, low in (("N", least), ("sequences", 1), ("held_out", 1))
     )
     stages = _stages(options["stages"], least)
-    each = checks.whole("stage_epochs", options["stage_epochs"], 1)
+    each = checks.integer("stage_epochs", options["stage_epochs"], 1)
     lengths = (*(stage for stage in stages for _ in range(each)), N)
     return Splits(
         Generated(make, n, d, least, lengths, (0, seed), dtype),
@@ -106,4 +106,4 @@ def _stages(value: Any, least: int) -> list[int]:
         whole = [int(stage) if stage == int(stage) else stage for stage in several]
     except (TypeError, ValueError, OverflowError):
         raise BadType(f"stages: expected lengths such as 1000,10000, got {value!r}") from None
-    return [checks.whole("stages", stage, least) for stage in whole]
+    return [checks.integer("stages", stage, least) for stage in whole]

@@ -73,7 +73,7 @@ def recordings(
         options: ``OPTIONS``.
         seed: of the random crops.
     """
-    longest, entries = u.shape[1], checks.whole("entries", options["entries"], 1)
+    longest, entries = u.shape[1], checks.integer("entries", options["entries"], 1)
     how, begin, times = options["subsample"], None, np.arange(longest)
     statistics = moments.over(rows[0], lengths)
     if how != "none" and entries > longest:

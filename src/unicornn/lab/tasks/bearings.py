@@ -96,7 +96,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
     values, lengths, labels, loads = _read(path)
-    window = checks.whole("window", options["window"], 0)
+    window = checks.integer("window", options["window"], 0)
     start = np.cumsum(lengths) - lengths
     test = loads == TEST_LOAD
     if options["validation"] == "load":

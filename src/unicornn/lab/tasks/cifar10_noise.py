@@ -120,7 +120,7 @@ def _short(options: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     found = []
     for name, least in (("short_epochs", 0), ("short_steps", ROWS)):
         numbers = np.atleast_1d(options[name]).tolist()
-        found.append([checks.whole(name, int(n) if float(n).is_integer() else n, least) for n in numbers])
+        found.append([checks.integer(name, int(n) if float(n).is_integer() else n, least) for n in numbers])
     epochs, steps = found
     if len(epochs) != len(steps):
         raise BadValue(f"short_steps: expected {len(epochs)} numbers, as short_epochs has, got {len(steps)}")
@@ -129,8 +129,8 @@ def _short(options: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
 
 def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
-    images = checks.whole("images", options["images"], 0)
-    steps, short = checks.whole("steps", options["steps"], ROWS), _short(options)
+    images = checks.integer("images", options["images"], 0)
+    steps, short = checks.integer("steps", options["steps"], ROWS), _short(options)
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
     moments = MOMENTS if options["pixels"] == "standardised" else (0.0, 1.0)
     splits, first = [], 0

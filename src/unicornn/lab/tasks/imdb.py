@@ -216,7 +216,7 @@ def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     embedding[rows[rows != UNK]] = torch.from_numpy(arrays["vectors"][rows != UNK])
     embedding[[PAD, UNK]] = 0.0
     target = torch.from_numpy(arrays["labels"].astype("int64"))
-    coast = checks.whole("coast", options["coast"], 0)
+    coast = checks.integer("coast", options["coast"], 0)
     everything = Reviews(words, offsets, numbers, target, options["lengths"] == "padded", coast)
     return splits(everything, [train, valid, np.arange(n, len(everything))], embedding)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unicornn import models
-from unicornn._checks import choice, did_you_mean, not_negative, positive, share, whole
+from unicornn._checks import choice, did_you_mean, fraction, integer, not_negative, positive
 from unicornn.errors import BadType, BadValue
 from unicornn.lab.tasks._base import Task, Training
 
@@ -148,11 +148,11 @@ def _checked(settings: Mapping[str, Any]) -> Training:
             raise BadType(f"{f.name}: expected true or false, got {value!r}")
         if kind is int:
             _check_numbers(f.name, value)
-            whole(f.name, value, 1 if f.name in POSITIVE else 0)
+            integer(f.name, value, 1 if f.name in POSITIVE else 0)
         if kind is float:
             (positive if f.name in POSITIVE else not_negative)(f.name, value)
         _check_numbers(f.name, value)
-    share("average", settings.get("average", 0.0))
+    fraction("average", settings.get("average", 0.0))
     choice("schedule", settings.get("schedule", "step"), SCHEDULES)
     choice("optimizer", settings.get("optimizer", "adam"), OPTIMIZERS)
     return Training(**settings)
