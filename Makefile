@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal  # two processes: CI has two cores
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow lint bench bench-baselines docs clean
+.PHONY: help env demo test test-slow coverage lint bench bench-baselines docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,8 +14,8 @@ help: ## list the targets
 env: $(STAMP) ## make .venv with the pinned packages (PYTHON=... picks the interpreter, 3.11 or newer)
 
 # torch comes first and pinned: left to the resolver it can pull gigabytes of CUDA packages.
-# The build tools are installed too, so that they are pinned like the rest. aeon and pysiglib come last, without what they
-# ask for: an older numba, of which the reader of .ts files, all that is used of aeon, makes no use; a source package.
+# The build tools are pinned like the rest. aeon (benchmarks) and pysiglib come last, without their dependencies: an older numba, and a
+# source package.
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; try make env PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -39,12 +39,15 @@ test: $(STAMP) ## the quick tests
 test-slow: $(STAMP) ## the tests marked slow, and no others
 	$(PYTEST) -m slow
 
+coverage: $(STAMP) ## line coverage of the quick tests
+	$(PYTEST) --cov --cov-report=term
+
 lint: $(STAMP) ## ruff and mypy
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-# What was measured goes on where it was if it is interrupted: runs/bench keeps the finished parts.
+# An interrupted benchmark resumes: runs/bench keeps the finished parts.
 LENGTHS := 1000 2000 5000 10000 20000 50000
 FEW := lstm lstm:2 gru:2
 WORMS := --length 17984 --input-size 6 --hidden-size 32

@@ -1,0 +1,112 @@
+"""The library doesn't need the lab; nothing in the package executes data; functions have few parameters."""
+
+import ast
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unicornn
+
+ROOT = Path(unicornn.__file__).parent
+TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+LIBRARY = [name for name in TREES if not name.startswith("lab/") and name != "__main__.py"]
+
+CORE = {"torch", "numpy", "numba", "llvmlite"}
+"""Dependencies of the package without extras."""
+
+OWN_EXTRA = {"triton", "gpu_kernels", "estimators", "export"}
+"""Modules and packages of the library that need an extra."""
+
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "yaml"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile"}
+EXECUTES = {"lab/tasks/_registry.py"}  # a task file named by the user
+
+
+def module(name):
+    return ".".join(("unicornn", *Path(name).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imports(name):
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: relative import"
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_the_library_does_not_import_the_lab(name):
+    assert not [imported for imported in imports(name) if f"{imported}.".startswith("unicornn.lab.")]
+
+
+def extras():
+    """Packages of all extras, by import name."""
+    names = set()
+    for text in importlib.metadata.requires("unicornn") or []:
+        if "extra ==" in text:
+            name = text.split(";")[0].split("[")[0].strip().split(">")[0].split("=")[0].split("<")[0].split(" ")[0]
+            names.add(name.lower().replace("-", "_"))
+    names |= {"lightning", "lightning_fabric", "torchmetrics", "sklearn", "psycopg", "onnxruntime", "onnxscript"}
+    return names - CORE - {"unicornn"}
+
+
+def test_the_library_imports_without_the_extras():
+    missing = extras()
+    assert {"optuna", "typer", "rich", "matplotlib", "safetensors", "pandas", "sklearn", "triton"} <= missing
+    basic = [module(name) for name in LIBRARY if not OWN_EXTRA & set(Path(name).with_suffix("").parts)]
+    code = f"""
+import importlib, sys
+
+for name in {sorted(missing)!r}:
+    sys.modules[name] = None  # as if it were not installed
+for name in {basic!r}:
+    importlib.import_module(name)
+assert "unicornn.lab" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_version_comes_from_the_metadata():
+    assert unicornn.__version__ == importlib.metadata.version("unicornn")
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_data_is_never_executed(name):
+    assert not FORBIDDEN_MODULES & {imported.split(".")[0] for imported in imports(name)}
+    for node in ast.walk(TREES[name]):
+        if not isinstance(node, ast.Call):
+            continue
+        options = {keyword.arg: getattr(keyword.value, "value", None) for keyword in node.keywords}
+        called = ast.unparse(node.func)
+        assert called not in FORBIDDEN_CALLS
+        assert options.get("allow_pickle") is not True
+        if called == "torch.load":
+            assert options.get("weights_only", True) is True
+        if called == "np.load":
+            assert options.get("allow_pickle") is False, "explicitly, not by numpy's default"
+        if called.endswith("exec_module"):
+            assert name in EXECUTES
+
+
+DECORATORS = ("kernel", "jit", "inline", "intrinsic")
+SCHEMAS = {"op.py", "torch_ops.py"}
+
+
+def crowded(name):
+    for node in ast.walk(TREES[name]):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or Path(name).name in SCHEMAS:
+            continue
+        if any(word in ast.unparse(decorator) for decorator in node.decorator_list for word in DECORATORS):
+            continue
+        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls", "ctx")]
+        if len(names) > 8:
+            yield f"{name}: {node.name}({', '.join(names)})"
+
+
+def test_functions_take_few_positional_arguments():
+    assert not [text for name in TREES for text in crowded(name)]
