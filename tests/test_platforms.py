@@ -1,4 +1,4 @@
-"""Systems that lack what Linux has: the modules are hidden, or stood in for."""
+"""Other operating systems, simulated: modules that exist only on Unix are hidden or replaced."""
 
 import mmap
 import os
@@ -25,7 +25,7 @@ for name in {modules!r}:
 PUBLIC = ("unicornn", "models", "theory", "baselines", "streams", "lab.training", "lab.search", "lab.tasks", "lab.fit")
 
 
-def test_everything_imports_without_the_modules_of_unix():
+def test_imports_without_unix_modules():
     modules = [name if name == "unicornn" else f"unicornn.{name}" for name in PUBLIC]
     done = subprocess.run(
         [sys.executable, "-c", HIDE.format(modules=modules)], capture_output=True, text=True, timeout=600, check=False
@@ -49,7 +49,7 @@ def test_large_blocks_need_no_madvise(monkeypatch):
         memory._madvise.cache_clear()
 
 
-def test_the_peak_of_memory_without_proc_and_getrusage(monkeypatch):
+def test_peak_memory_without_proc_and_getrusage(monkeypatch):
     info = types.SimpleNamespace(peak_wset=3 << 20)
     process = types.SimpleNamespace(memory_info=lambda: info)
     monkeypatch.setattr(measure, "Path", lambda _: types.SimpleNamespace(exists=lambda: False))

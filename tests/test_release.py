@@ -1,4 +1,4 @@
-"""The distributions: complete, described well, and good for use in an environment of their own."""
+"""The sdist and the wheel: complete, with valid metadata, usable in a fresh environment."""
 
 import importlib.metadata
 import os
@@ -18,9 +18,9 @@ from docs.build.pages import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 USES = {path.stem: path for path in sorted((ROOT / "tests" / "extras").glob("*.py"))}
-"""A script for every extra, which does what the extra is for; "core" is for none."""
+"""One script per extra that uses it; "core" uses the package without extras."""
 
-BESIDE = {"ts": ["train"], "postgres": ["train"]}  # what else an extra is of use with
+COMPANIONS = {"ts": ["train"], "postgres": ["train"]}  # extras that are only useful together with others
 
 
 def run(*command, **more):
@@ -31,7 +31,7 @@ def run(*command, **more):
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
-    """A folder with the sdist and the wheel that was built from it."""
+    """Folder with the sdist and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
     return folder
@@ -52,7 +52,7 @@ def test_every_extra_has_pinned_versions():
 
 
 @pytest.mark.slow
-def test_the_distributions_are_described_well(dist):
+def test_metadata_is_valid(dist):
     run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
 
 
@@ -67,7 +67,7 @@ def test_the_sdist_is_complete(dist):
 
 
 @pytest.mark.slow
-def test_the_wheel_has_the_package_and_nothing_else(dist):
+def test_the_wheel_contains_only_the_package(dist):
     (path,) = dist.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -76,23 +76,22 @@ def test_the_wheel_has_the_package_and_nothing_else(dist):
     assert {name for name in source if "__pycache__" not in name} <= set(names)
 
 
-def named(requirement):
+def normalised_name(requirement):
     return requirement.name.lower().replace("_", "-")
 
 
-def wanted_by(*extras):
-    """What the package asks for, with these extras, and the extras that they stand for."""
+def requirements(*extras):
+    """Requirements of the package with these extras, including extras they refer to."""
     found = list(PROJECT["dependencies"])
     for extra in extras:
         for text in PROJECT["optional-dependencies"][extra]:
             requirement = Requirement(text)
-            found += wanted_by(*sorted(requirement.extras)) if named(requirement) == "unicornn" else [text]
+            found += requirements(*sorted(requirement.extras)) if normalised_name(requirement) == "unicornn" else [text]
     return found
 
 
-def brought(wanted):
-    """What pip would install for some requirements: pairs of a requirement and the distribution that is installed here,
-    or None."""
+def resolved(wanted):
+    """Requirements, direct and indirect, each with the distribution installed here, or None."""
     found, todo = {}, [Requirement(text) for text in wanted]
     while todo:
         requirement = todo.pop()
@@ -115,19 +114,19 @@ def brought(wanted):
 
 
 NOT_MET = {("ncde", "kauri"), ("ts", "numba")}
-"""What the pinned versions leave out: a source package, and the older numba that aeon asks for (see the Makefile)."""
+"""Requirements that the pinned versions ignore: a source package, and the older numba required by aeon."""
 
 
 @pytest.mark.parametrize("extra", PROJECT["optional-dependencies"])
-def test_the_pinned_versions_are_what_the_extra_asks_for(extra):
-    for requirement, distribution in brought(wanted_by(extra)):
-        if (extra, named(requirement)) not in NOT_MET:
+def test_pinned_versions_satisfy_the_extra(extra):
+    for requirement, distribution in resolved(requirements(extra)):
+        if (extra, normalised_name(requirement)) not in NOT_MET:
             assert distribution is not None, requirement
             assert requirement.specifier.contains(distribution.version, prereleases=True), requirement
 
 
 def linked(distributions, folder):
-    """A folder with links to what these distributions, and no others, have installed."""
+    """Folder with links to the files of these distributions only."""
     folder.mkdir()
     for distribution in distributions:
         for top in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:
@@ -138,7 +137,7 @@ def linked(distributions, folder):
 
 @pytest.fixture(scope="module")
 def python(dist, tmp_path_factory):
-    """The interpreter of a fresh environment with the wheel and nothing else."""
+    """Interpreter of a fresh environment with only the wheel installed."""
     (path,) = dist.glob("*.whl")
     folder = tmp_path_factory.mktemp("env")
     venv.create(folder)
@@ -147,18 +146,18 @@ def python(dist, tmp_path_factory):
     return python
 
 
-def test_every_extra_has_a_use():
+def test_every_extra_has_a_script():
     assert set(USES) == {"core", *PROJECT["optional-dependencies"]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extra", USES)
-def test_the_wheel_works_with_what_it_asks_for(python, extra, tmp_path):
-    """In an environment of its own, to which the packages that pip would bring are lent from this one."""
-    extras = [] if extra == "core" else [extra, *BESIDE.get(extra, [])]
-    there = [distribution for _, distribution in brought(wanted_by(*extras)) if distribution]
-    alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "UNICORNN"))}
-    alone["PYTHONPATH"] = str(linked(there, tmp_path / "lent"))
+def test_the_wheel_works_with_its_requirements(python, extra, tmp_path):
+    """The packages pip would install are linked from this environment."""
+    extras = [] if extra == "core" else [extra, *COMPANIONS.get(extra, [])]
+    there = [distribution for _, distribution in resolved(requirements(*extras)) if distribution]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "UNICORNN"))}
+    environment["PYTHONPATH"] = str(linked(there, tmp_path / "packages"))
     here = tmp_path / "here"
     here.mkdir()
-    run(python, str(USES[extra]), str(ROOT), PROJECT["version"], env=alone, cwd=here)
+    run(python, str(USES[extra]), str(ROOT), PROJECT["version"], env=environment, cwd=here)

@@ -1,4 +1,4 @@
-"""The core: the layer, its theory, the baselines and streams. The rest says what it needs."""
+"""The core: the layer, its theory, the baselines and streams. Estimators name the missing extra."""
 
 import importlib
 import sys
@@ -11,7 +11,7 @@ from unicornn import UnICORNN, baselines, streams, suggest_dt, theory
 
 project, version = sys.argv[1:]
 assert unicornn.__version__ == version
-assert not Path(unicornn.__file__).is_relative_to(project), "this is not the wheel's"
+assert not Path(unicornn.__file__).is_relative_to(project), "not imported from the wheel"
 
 layer = UnICORNN(2, 8, num_layers=2)
 u = torch.randn(100, 3, 2)
@@ -22,9 +22,9 @@ assert suggest_dt(10_000) > 0
 assert theory.hamiltonian(layer, u).shape == (2, 100, 3)
 assert baselines.MODELS["gru"](2, 8)(u)[0].shape == (100, 3, 8)
 assert streams.Stream(layer).push({"a": u[:, 0].numpy()})["a"].shape == (8,)
-said = ""
+message = ""
 try:
     importlib.import_module("unicornn.estimators")
 except ImportError as error:
-    said = str(error)
-assert "unicornn[fit]" in said, "the estimators need more than the core, and say so"
+    message = str(error)
+assert "unicornn[fit]" in message

@@ -1,4 +1,4 @@
-"""The tools of those who work on the package."""
+"""Development tools."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""A site of one page and one script, by the configuration of the whole one; the folder of the project is given."""
+"""A site with one page and one script, built with the configuration of the documentation."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""An ONNX file, which is compared with the layer by onnxruntime as it is written."""
+"""An ONNX file; export compares it with the layer in onnxruntime."""
 
 import onnxruntime
 

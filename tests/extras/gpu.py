@@ -1,4 +1,4 @@
-"""The Triton kernels, here in Triton's interpreter. Triton is for Linux; elsewhere the extra brings nothing."""
+"""The Triton kernels, here in Triton's interpreter. Triton exists for Linux only."""
 
 import os
 import sys
