@@ -1,4 +1,4 @@
-"""Parameters are known by their names: pruned, parametrised, normalised, replaced, they do what the equations say."""
+"""Pruned, parametrised, normalised and replaced parameters are used as they are, found by their names."""
 
 import copy
 
@@ -66,7 +66,7 @@ def no_longer_normalised_the_old_way(layer):
 
 
 def replaced(layer):
-    """As FSDP does: the parameter is taken away, and a plain tensor, a view of a larger one, stands in its place."""
+    """FSDP replaces a parameter by a plain tensor, a view of a larger one."""
     V = layer.V[0].detach()
     del layer.V._parameters["0"]
     setattr(layer.V, "0", torch.cat([V.flatten(), V.flatten()])[: V.numel()].view_as(V))
@@ -92,7 +92,7 @@ def make(**options):
 
 
 def by_hand(layer):
-    """A layer like this one, with its tensors written down one by one."""
+    """A reference layer with copies of this layer's tensors."""
     twin = make(bidirectional=layer.bidirectional, backend="reference")
     with torch.no_grad():
         for letter in ("w", "V", "b", "c", "Lambda"):
@@ -123,15 +123,15 @@ def same(layer, twin):
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_the_equations_say(change, bidirectional):
+def test_changed_parameters_are_used(change, bidirectional):
     layer = make(bidirectional=bidirectional)
     change(layer)
     same(layer, by_hand(layer))
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_after_training(change):
-    """What is derived from a parameter is derived anew: no stale mask, no graph of the last step."""
+def test_changed_parameters_are_trained(change):
+    """Derived tensors are computed again in every step: no stale mask, no graph of the last step."""
     layer, u = make(), torch.randn(20, 2, 3, dtype=torch.float64)
     change(layer)
     optimiser = torch.optim.SGD(layer.parameters(), 0.1)
@@ -141,7 +141,7 @@ def test_after_training(change):
         assert all(p.grad is not None for p in layer.parameters())
         optimiser.step()
     with torch.no_grad():
-        assert len(layer.weights.w) == L  # and what is derived is as it is now
+        assert len(layer.weights.w) == L  # computed without a graph
     same(layer, by_hand(layer))
     if change is pruned:
         assert (layer.V[0] == 0).sum() == 6
@@ -162,7 +162,7 @@ def test_copied_saved_and_called_functionally(change):
     torch.testing.assert_close(called, expected)
     other.load_state_dict(layer.state_dict())
     torch.testing.assert_close(other(u)[0], expected)
-    if change in (no_longer_pruned, no_longer_parametrised):  # there and back, from and to a layer left alone
+    if change in (no_longer_pruned, no_longer_parametrised):  # to and from an unchanged layer
         plain = make()
         plain.load_state_dict(layer.state_dict())
         torch.testing.assert_close(plain(u)[0], expected)
@@ -170,7 +170,7 @@ def test_copied_saved_and_called_functionally(change):
         torch.testing.assert_close(other(u)[0], expected)
 
 
-def test_weights_are_the_layers_own():
+def test_weights_are_the_parameters_themselves():
     layer = make()
     prune.l1_unstructured(layer.V, "0", 0.5)
     prune.remove(layer.V, "0")
