@@ -110,6 +110,7 @@ def test_arguments_of_step_inverse_and_cell():
         (layer.step, (u,), ValueError, "input_n"),
         (layer.step, (u[0, :, :2],), ValueError, "input_n"),
         (layer.step, (u[0], zero), TypeError, "state"),
+        (UnICORNN(3, 4, bidirectional=True).step, (u[0],), ValueError, "step"),
         (layer.inverse, (u[:, 0], (zero[:, 0], zero[:, 0]), [6]), ValueError, "lengths"),
         (cell, (u,), ValueError, "input"),
         (cell, (u[0], (zero[0], zero)), ValueError, r"state\[1\]"),

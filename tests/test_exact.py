@@ -19,7 +19,7 @@ both_backends = pytest.mark.parametrize("backend", ["cpu", TRITON])
 
 
 @st.composite
-def problems(draw, backend, longest=1300):
+def problems(draw, backend, longest=1300, directions=(1,), horizons=(None,)):
     """A layer in training mode, its input, an initial state and lengths; small for Triton's interpreter."""
     slow = backend == "triton" and not COMPILED
     device, longest = GPU if backend == "triton" else "cpu", 4 if slow else longest
@@ -33,11 +33,14 @@ def problems(draw, backend, longest=1300):
         "alpha": draw(st.floats(0, 10)),
         "dropout": draw(st.sampled_from([0.0, 0.3])),
         "skip_layers": draw(st.sampled_from([0, 2, 3])),
+        "bidirectional": draw(st.sampled_from(directions)) == 2,
+        "horizon": draw(st.sampled_from(horizons)),
     }
     layer = UnICORNN(d, m, L, dtype=dtype, backend=backend, device=device, **options)
     u = torch.randn(N, batch, d, dtype=dtype, device=device)
     scale = draw(st.sampled_from([0.0, 1e-6, 1.0, 50.0]))
-    y, z = torch.randn(2, L, batch, m, dtype=dtype, device=device) * scale + 0.0  # the grid has no -0
+    rows = L * (1 + options["bidirectional"])
+    y, z = torch.randn(2, rows, batch, m, dtype=dtype, device=device) * scale + 0.0  # the grid has no -0
     lengths = draw(st.none() | st.lists(st.integers(1, N), min_size=batch, max_size=batch))
     return layer, u, draw(st.sampled_from([None, (y, z)])), lengths
 
@@ -64,7 +67,7 @@ def gradients(layer, u, state, lengths, gradient, seed):
 @both_backends
 @given(st.data())
 def test_inverse_after_forward_is_the_identity(backend, data):
-    layer, u, state, lengths = data.draw(problems(backend))
+    layer, u, state, lengths = data.draw(problems(backend, directions=(1, 2)))
     _, final = layer(u, state, lengths)
     start = layer.inverse(u, final, lengths)
     assert bits(*start) == bits(*or_zero(state, start))
@@ -73,7 +76,7 @@ def test_inverse_after_forward_is_the_identity(backend, data):
 @both_backends
 @given(st.data(), st.integers(0, 1000))
 def test_reversible_and_stored_gradients_are_identical(backend, data, seed):
-    layer, u, state, lengths = data.draw(problems(backend))
+    layer, u, state, lengths = data.draw(problems(backend, directions=(1, 2), horizons=(None, 1.0, 1000.0)))
     reversible, stored = (gradients(layer, u, state, lengths, how, seed) for how in ("reversible", "stored"))
     assert bits(*reversible) == bits(*stored)
 

@@ -23,46 +23,27 @@ def contributions(p, H):
     step n (that of the last step includes the final state; the initial state belongs to step 0). The gradient of term
     n with respect to the copies of step k has the weight e^(-(n-k)/H).
     """
-    letters = [("w", p.w), ("V", p.V), ("b", p.b), ("c", p.c), ("Λ", p.Lambda)]
-    copies = [
-        {name: [None if t is None else t.detach().clone().requires_grad_() for t in ts] for name, ts in letters}
-        | {"u": p.u[k].detach().clone().requires_grad_()}
-        for k in range(p.N)
-    ]
+    letters = [t for letter in p.weights for t in letter if t is not None]
+    copies = [[t.detach().clone().requires_grad_() for t in (p.u[k], *letters)] for k in range(p.N)]
     start = [t.detach().clone().requires_grad_() for t in (p.y, p.z)]
     lengths = torch.full((p.batch,), p.N) if p.lengths is None else torch.tensor(p.lengths)
-    ys, zs, terms = list(start[0]), list(start[1]), []
-    for n, at in enumerate(copies):
-        run, below = (n < lengths)[:, None], [torch.where((n < lengths)[:, None], at["u"], 0)]
-        for l in range(p.L):
-            x = below[l] @ at["V"][l].T + at["b"][l]
-            if at["Λ"][l] is not None:
-                x = x + below[l - p.S] @ at["Λ"][l].T
-            a = p.dt * torch.sigmoid(at["c"][l])
-            z = zs[l] - a * (torch.tanh(at["w"][l] * ys[l] + x) + p.alpha * ys[l])
-            y = ys[l] + a * z
-            ys[l], zs[l] = torch.where(run, y, ys[l]), torch.where(run, z, zs[l])
-            below.append(ys[l] if p.mask is None else ys[l] * p.mask[l])
-        term = (torch.where(run, below[-1], 0) * p.g_output[n]).sum()
-        ends = (lengths == n + 1)[:, None]
-        for l in range(p.L):
-            term = term + torch.where(ends, ys[l] * p.g_y[l] + zs[l] * p.g_z[l], 0).sum()
-        terms.append(term)
-    total = dict.fromkeys(p.names(), 0.0)
-    total["u"] = torch.zeros_like(p.u)
-    for n, term in enumerate(terms, 1):
-        leaves = [("y", start[0], 0), ("z", start[1], 0)]
-        for k, at in enumerate(copies, 1):
-            leaves.append(("u", at["u"], k))
-            leaves += [(f"{name}{l + 1}", t, k) for name, _ in letters for l, t in enumerate(at[name]) if t is not None]
-        gradients = torch.autograd.grad(term, [t for _, t, _ in leaves], allow_unused=True, retain_graph=True)
-        for (name, _, k), g in zip(leaves, gradients, strict=True):
-            weighted = 0.0 if g is None else math.exp(-(n - k) / H) * g
-            if name == "u":
-                total["u"][k - 1] += weighted
-            else:
-                total[name] = total[name] + weighted
-    return [total[name] for name in p.names()]
+    total = [torch.zeros_like(t) for t in p.differentiable]
+    state = start
+    for n, (u, *values) in enumerate(copies, 1):
+        left = iter(values)
+        weights = functional.Weights(*([None if t is None else next(left) for t in letter] for letter in p.weights))
+        options = {"dt": p.dt, "alpha": p.alpha, "mask": p.mask, "backend": "reference"}
+        output, after = functional.step(u, weights, state=tuple(state), **options)
+        running, ends = (n <= lengths)[:, None], (n == lengths)[:, None]
+        state = [torch.where(running, new, old) for new, old in zip(after, state, strict=True)]
+        term = (torch.where(running, output, 0) * p.g_output[n - 1]).sum()
+        term = term + torch.where(ends, state[0] * p.g_y + state[1] * p.g_z, 0).sum()
+        for k, leaves in enumerate([start, *copies[:n]]):
+            gradients = torch.autograd.grad(term, leaves, allow_unused=True, retain_graph=True)
+            sums = total[1:3] if k == 0 else [total[0][k - 1], *total[3:]]
+            for sum_, g in zip(sums, gradients, strict=True):
+                sum_ += 0 if g is None else math.exp(-(n - k) / H) * g
+    return total
 
 
 def by_backend(p, horizon, backend, gradient="reversible"):

@@ -209,18 +209,6 @@ def test_bidirectional_is_two_layers(backend):
     torch.testing.assert_close(layer(u, lengths=lengths, output=steps)[0], output[steps, [0, 1]])
 
 
-def test_bidirectional_inverse_is_exact():
-    layer = UnICORNN(3, 4, 3, bidirectional=True, skip_layers=2, dropout=0.2)
-    u, start = torch.randn(40, 3, 3), (torch.randn(6, 3, 4), torch.randn(6, 3, 4))
-    output, final = layer(u, start, lengths=[40, 1, 17])
-    output.sum().backward()
-    y0, z0 = layer.inverse(u, final, lengths=[40, 1, 17])
-    assert torch.equal(y0, start[0])
-    assert torch.equal(z0, start[1])
-    with pytest.raises(ValueError, match=r"step.*bidirectional"):
-        layer.step(u[0])
-
-
 @both_backends
 def test_cell_steps_match_the_layer(backend):
     layer = UnICORNN(3, 4, dt=0.2, alpha=2.0, backend=backend)

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import tarfile
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
 from unicornn.lab.data import Source
 from unicornn.lab.data._archives import members
-from unicornn.lab.tasks.bidmc import ARCHIVES, FILES, SAME_PATIENT
+from unicornn.lab.tasks.bidmc import FILES, SAME_PATIENT
 
 RR, HR = tasks.find("bidmc-rr"), tasks.find("bidmc-hr")
 
@@ -79,18 +78,6 @@ def test_no_patient_is_in_two_splits(small_bidmc):
                 assert same <= split or not same & split
         tests.add(tuple(sorted(recordings[2])))
     assert len(tests) == 20
-
-
-def test_an_archive_gives_the_same_data(small_bidmc, tmp_path):
-    source, _, _ = small_bidmc
-    path = tmp_path / ARCHIVES[1]
-    path.parent.mkdir()
-    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
-        archive.add(source.data / "bidmc/bidmc_csv", "bidmc_csv")
-    packed, plain = helpers.load(RR, Source(tmp_path, tmp_path / "cache")), helpers.load(RR, source)
-    for split, other in zip(packed[:3], plain[:3], strict=True):
-        assert torch.equal(helpers.everything(split).u, helpers.everything(other).u)
-        assert torch.equal(helpers.everything(split).target, helpers.everything(other).target)
 
 
 SIGNALS, NUMERICS = "bidmc_09_Signals.csv", "bidmc_09_Numerics.csv"

@@ -30,14 +30,13 @@ def padded(n, draw, noise="fresh", seed=0, first=0, **settings):
     return Padded(noise, seed, first, **settings)(images(n), torch.arange(n), draw)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_pixels_and_labels(source, packed):
+def test_pixels_and_labels(source):
+    """From the archive; the other tests read the unpacked folder."""
     folder = source.data / "cifar-10-batches-bin"
     pixels, labels = helpers.cifar10(folder)
-    if packed:
-        with tarfile.open(source.data / "cifar-10-binary.tar.gz", "w:gz") as archive:
-            archive.add(folder, folder.name)
-        shutil.rmtree(folder)
+    with tarfile.open(source.data / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        archive.add(folder, folder.name)
+    shutil.rmtree(folder)
     train, valid, test, _ = splits = helpers.load(TASK, source)
     assert helpers.sizes(splits) == [48, 2, 10]
     u, target, lengths = helpers.everything(test)

@@ -1,10 +1,7 @@
 """IMDB: tokens, vocabulary, vectors, padding."""
 
-import lzma
 import shutil
 import sys
-import tarfile
-import zipfile
 from collections import Counter
 
 import numpy as np
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
-from unicornn.lab.data import Source
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import TASK, tokenise
 from unicornn.lab.training import resolve
@@ -82,30 +78,6 @@ def test_padding_may_be_part_of_the_input(small_imdb):
     assert torch.equal(padded.u, honoured.u)
     assert padded.u.shape[0] == honoured.lengths.max()
     assert ((padded.u == imdb.PAD).sum(0) == len(padded.u) - honoured.lengths).all()
-
-
-@pytest.mark.parametrize("form", ["tar.gz", "tar.xz"])
-def test_archives_give_the_same_data(small_imdb, tmp_path, form):
-    """The archive has another order, and the names of the original."""
-    source = Source(tmp_path / "packed", tmp_path / "cache2")
-    (source.data / "imdb").mkdir(parents=True)
-    (source.data / "glove").mkdir()
-    tree = small_imdb.data / "imdb/aclImdb"
-    name = "aclImdb_v1.tar.gz" if form == "tar.gz" else "aclImdb.tar.xz"
-    with tarfile.open(source.data / "imdb" / name, f"w:{form[4:]}") as archive:
-        for file in sorted(tree.rglob("*.txt"), reverse=True):
-            archive.add(file, file.relative_to(tree.parent).as_posix())
-    glove = (small_imdb.data / "glove/glove.6B.100d.txt").read_bytes()
-    if form == "tar.gz":
-        with zipfile.ZipFile(source.data / "glove/glove.6B.zip", "w") as archive:
-            archive.writestr("glove.6B.50d.txt", b"the 1 2 3\n")
-            archive.writestr("glove.6B.100d.txt", glove)
-    else:
-        (source.data / "glove/glove.6B.100d.txt.xz").write_bytes(lzma.compress(glove))
-    packed, plain = (helpers.load(TASK, each) for each in (source, small_imdb))
-    assert torch.equal(packed.embedding, plain.embedding)
-    for split, other in zip(packed[:3], plain[:3], strict=True):
-        assert torch.equal(helpers.everything(split).u, helpers.everything(other).u)
 
 
 @pytest.mark.parametrize(

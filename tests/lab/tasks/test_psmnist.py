@@ -19,10 +19,9 @@ def test_the_permutations_of_the_literature():
     assert permutation("bit-reversal").tolist() == [i for i in reverse if i < 784]
 
 
-@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("name", TASK.options["permutation"])
-def test_pixels_and_labels(source, packed, name):
-    images, labels, test_images, test_labels = helpers.mnist(source.data, packed=packed)
+def test_pixels_and_labels(source, name):
+    images, labels, test_images, test_labels = helpers.mnist(source.data)
     train, valid, test, _ = splits = helpers.load(TASK, source, permutation=name)
     assert helpers.sizes(splits) == [57, 3, 10]
     u, target, lengths = helpers.everything(test)
