@@ -9,7 +9,7 @@ from tests import fuzz
 
 
 def unexpected_outcomes(count, seed):
-    """Random calls, ``count`` of them, that were wrongly accepted or whose error does not name the argument."""
+    """Random calls, ``count`` of them, that were accepted by mistake or whose error does not name the argument."""
     found = Counter()
     for target, name, value in fuzz.draw(count, seed):
         result = fuzz.attempt(target, name, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,15 +40,6 @@ class Checked(nn.Module):
             setting.__set__(self, value)
         else:
             super().__setattr__(name, value)
-
-
-class _Input(NamedTuple):
-    """The normalised input (N, b, d) and its original form."""
-
-    u: Tensor
-    lengths: Tensor | None
-    batched: bool
-    packed: PackedSequence | None
 
 
 class Recurrent(Checked):
@@ -115,21 +106,20 @@ class Recurrent(Checked):
             return result.squeeze(-2), final.map(lambda t: t.squeeze(-2))
         return (result.transpose(0, 1) if self.batch_first and result.dim() == 3 else result), final
 
-    # From nn.LSTM's many forms of input to (N, b, d)
-
-    def _input(self, input: Any, lengths: Any) -> _Input:
+    def _input(self, input: Any, lengths: Any) -> tuple[Tensor, Tensor | None, bool, PackedSequence | None]:
+        """Input (N, b, d); lengths (b,) or None; whether the input was batched; the PackedSequence, if it was one."""
         if isinstance(input, PackedSequence):
             if lengths is not None:
                 raise BadValue("lengths: expected None with a PackedSequence, which has lengths, got some")
             u, ends = self._unpacked(input)
-            return _Input(u, ends.to(u.device), True, input)
+            return u, ends.to(u.device), True, input
         u, batched = self._time_first(input)
         if lengths is None:
-            return _Input(u, None, batched, None)
+            return u, None, batched, None
         if not batched:
             raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
         ends = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-        return _Input(u, ends, batched, None)
+        return u, ends, batched, None
 
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
@@ -157,8 +147,6 @@ class Recurrent(Checked):
             got = tuple(packed.data.shape[1:])
             raise BadValue(f"input: expected {self.input_size} features (input_size) in a PackedSequence, got {got}")
         return pad_packed_sequence(packed)
-
-    # States and masks
 
     def _with_batch(self, state: Any, batch: int | None) -> Any:
         """The checked state with a batch dimension; ``batch`` is None for unbatched input."""

@@ -62,7 +62,7 @@ NAMES = {
     "gated anti.sym. RNN": ("gated-antisymmetric", None),
 }
 
-# Rows whose count differs from ours, for the reasons in tests/baselines/test_counts.py.
+# Rows whose count differs from ours; tests/baselines/test_counts.py has the reasons.
 UNMET = {
     "psmnist": ("expRNN",),
     "cifar10-noise": ("LSTM", "Incremental RNN", "FastRNN", "anti.sym. RNN", "gated anti.sym. RNN"),
