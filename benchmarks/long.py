@@ -33,9 +33,9 @@ from unicornn._files import write_json
 from unicornn.baselines import MODELS
 from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import peak
-from unicornn.lab.tasks._generated import Generated, Make
-from unicornn.lab.tasks.adding import make as adding
-from unicornn.lab.tasks.recall import make as recall
+from unicornn.lab.tasks.generated import Generated, Make
+from unicornn.lab.tasks.generated import make_adding as adding
+from unicornn.lab.tasks.generated import make_recall as recall
 
 CALIBRATED = 8  # batches
 LAST = 20  # batches whose mean decides whether a stage is mastered

@@ -21,7 +21,7 @@ from unicornn.lab import tasks
 from unicornn.lab._environment import environment
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Split
-from unicornn.lab.tasks.worms44 import FOLDS
+from unicornn.lab.tasks.worms import FOLDS
 from unicornn.lab.training._config import defaults
 
 

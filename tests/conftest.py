@@ -1,7 +1,7 @@
-"""Fixtures for all tests: uninitialised memory is NaN, every test starts from the same seed.
+"""Fixtures of all tests: uninitialised memory is NaN, every test starts from the same seed.
 
-Without a GPU, Triton's kernels are run by its interpreter, which has to be asked for before triton is imported; or,
-with UNICORNN_TRITON=compiled in the environment, their compiled code by this CPU.
+Without a GPU, the Triton kernels run in Triton's interpreter, which must be selected before triton is imported, or
+compiled for this CPU, if UNICORNN_TRITON=compiled is set in the environment.
 """
 
 import os
@@ -20,7 +20,7 @@ if not torch.cuda.is_available():
         from unicornn._ops import gpu
 
         gpu._kernels = lambda: on_host.kernels
-    os.environ["TRITON_INTERPRET"] = "1"  # from here on: "triton" takes tensors on the CPU
+    os.environ["TRITON_INTERPRET"] = "1"  # from here on, "triton" accepts tensors on the CPU
 
 settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=300)
@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(autouse=True, scope="session")
 def _quick_interpreter() -> None:
-    """The interpreter replaces triton.language anew for every function that a kernel calls; once a kernel will do."""
+    """The interpreter replaces triton.language for every function that a kernel calls; once per kernel is enough."""
     if not COMPILED:
         from triton.runtime.interpreter import InterpretedFunction
 
@@ -44,7 +44,7 @@ def _quick_interpreter() -> None:
 
 @pytest.fixture(autouse=True)
 def _nan_in_empty_memory() -> Iterator[None]:
-    """torch.empty, inside the package too, gives NaN; a kernel that reads before it writes is found out."""
+    """torch.empty returns NaN, in the package too, which exposes kernels that read before they write."""
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     assert torch.empty(1).isnan().all()

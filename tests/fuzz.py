@@ -1,4 +1,4 @@
-"""Calls of the public library with one argument that is not what it should be."""
+"""Calls of the public library with one argument replaced by an arbitrary value."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ VALUES: list[Any] = [
 
 
 ALSO = {"u": "input"}
-"""What an argument is called further down."""
+"""Another name of an argument in errors."""
 
 
 @dataclass
 class Target:
-    """Something to call: what it is called in reports, and its arguments when all is well."""
+    """A function to call, with its name in reports and valid arguments."""
 
     name: str
     call: Any
@@ -151,7 +151,7 @@ def targets() -> list[Target]:
 
 
 def estimators() -> list[Target]:
-    """Those of scikit-learn are called to fit, with one of their settings or of their arguments spoilt."""
+    """The scikit-learn estimators: fit with one of the settings or arguments replaced."""
 
     def fit(kind: Any, arguments: dict[str, Any]) -> Any:
         def call(**given: Any) -> None:
@@ -184,13 +184,13 @@ def frozen() -> str:
 
 
 def exported(model: Any, kind: Any) -> None:
-    """Up to where the file would be made, which takes seconds."""
+    """Exports up to the point where the file would be made, which takes seconds."""
     with contextlib.suppress(ExportStarted):
         export.onnx(model, "never.onnx", kind)
 
 
 class ExportStarted(Exception):
-    """What is done then is tested elsewhere."""
+    """The export itself is tested elsewhere."""
 
 
 def _started(*_: Any, **__: Any) -> None:
@@ -198,12 +198,12 @@ def _started(*_: Any, **__: Any) -> None:
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """The hyperparameters of a baseline."""
+    """Hyperparameters of a baseline."""
     outside = ("hidden_size", "num_layers", *models.READING)
     return {k: v for k, v in models.layer_options(name).items() if k not in outside and k != "dropout"}
 
 
-def show(value: Any) -> str:
+def describe(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"tensor{tuple(value.shape)} {value.dtype} {value.device} {value.layout}"
     if isinstance(value, State):
@@ -211,12 +211,12 @@ def show(value: Any) -> str:
     if isinstance(value, nn.Module):
         return type(value).__name__
     if isinstance(value, (tuple, list)) and any(isinstance(t, torch.Tensor) for t in value):
-        return f"{type(value).__name__} of {[show(t) for t in value]}"
+        return f"{type(value).__name__} of {[describe(t) for t in value]}"
     return ("1" + "0" * 9 + "…") if type(value) is int and value > 10**100 else f"{type(value).__name__} {value!r:.40}"
 
 
 def attempt(target: Target, name: str, value: Any) -> str:
-    """ "named", "accepted", or what went wrong."""
+    """The outcome of a call: "named" (an error that names the argument), "accepted", or a description."""
     torch.manual_seed(0)
     with mock.patch.object(torch.onnx, "export", _started), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -228,7 +228,7 @@ def attempt(target: Target, name: str, value: Any) -> str:
             if {name, ALSO.get(name)} & words or (name == "weights" and words & {"w", "V", "b", "c", "Lambda"}):
                 return "named"
             if isinstance(value, (torch.Tensor, Weights, nn.Module)) and words & {*target.arguments, "input"}:
-                return "named"  # something that could be right, but not together with the others
+                return "named"  # possibly valid, but not with the other arguments
             return f"names {said[:60]!r}, not the argument"
         except ImportError as error:
             return "named" if str(error).startswith("backend:") else f"{type(error).__name__}: {error}"
@@ -247,19 +247,19 @@ def draw(count: int, seed: int) -> list[tuple[Target, str, Any]]:
 
 
 OPTIONAL = ("state", "lengths", "mask", "device", "dtype")
-"""Arguments that may be None, whatever is given in ``targets``."""
+"""Arguments that may always be None."""
 
 
-def meant(name: str, usual: Any, value: Any) -> bool:
-    """Whether a value is meant to be accepted where another one is usual: of its kind, and finite if it is a number."""
+def is_valid(name: str, usual: Any, value: Any) -> bool:
+    """Whether a value may be accepted in place of the usual one: of the same kind, and finite if it is a number."""
     if value is None:
         return usual is None or name in OPTIONAL
     if isinstance(usual, np.ndarray) or name in ("X", "sample_weight", "validation_data", "groups"):
         if isinstance(value, (Fraction, int, float, np.number)):
-            return name == "sample_weight"  # one for all
+            return name == "sample_weight"  # one for all series
         return isinstance(value, (np.ndarray, torch.Tensor, list, tuple))
     if isinstance(value, np.number):
-        value = value.item()  # which the estimators take, as a search of theirs draws them
+        value = value.item()  # estimators accept them, since searches draw them
     if name in ("random_state", "verbose"):
         return isinstance(value, int)
     if name in ("class_weight", "quantiles"):
@@ -275,14 +275,14 @@ def meant(name: str, usual: Any, value: Any) -> bool:
     if name in ("state", "c", "weights"):
         return isinstance(value, (list, tuple))
     if name in ("dt", "target", "mask", "horizon") and isinstance(value, (list, tuple, torch.Tensor)):
-        return True  # one per layer; one per sequence and neuron
+        return True  # one per layer, or per sequence and neuron
     if name == "output" and isinstance(value, torch.Tensor):
         return value.dtype == torch.int64
     if isinstance(usual, bool):
         return isinstance(value, bool)
     if isinstance(usual, (int, float)) or usual is None:
-        whole = isinstance(usual, int) and name not in ("alpha", "dt", "S")
-        real = isinstance(value, int) or (isinstance(value, float) and not whole)
+        integral = isinstance(usual, int) and name not in ("alpha", "dt", "S")
+        real = isinstance(value, int) or (isinstance(value, float) and not integral)
         return real and not isinstance(value, bool) and abs(value) < 10**300
     if isinstance(usual, str) and name == "readout":
         return isinstance(value, (str, list, tuple))

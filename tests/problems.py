@@ -1,7 +1,8 @@
-"""Random problems for the tests: all that a stack can be asked to do."""
+"""Random problems for the tests of the ops: stacks with all options, and gradients to pull back through them."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from unicornn.functional import Weights
 
 @dataclass
 class Problem:
-    """Tensors of a stack with L layers, S skipped ones, and gradients to pull back through it."""
+    """Tensors of a stack with L layers and skip connections over S layers, and the gradients of its outputs."""
 
     N: int = 20
     batch: int = 3
@@ -28,7 +29,6 @@ class Problem:
     lengths: list[int] | None = None
     dtype: torch.dtype = torch.float64
     seed: int = 0
-    tensors: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         make = torch.Generator().manual_seed(self.seed)
@@ -53,7 +53,7 @@ class Problem:
 
     @property
     def coefficients(self) -> Coefficients:
-        """As the ops take them."""
+        """The weights in the form used by the ops."""
         return self.weights.coefficients((self.dt,) * self.L, self.alpha, self.dtype, self.dtype)
 
     @property
@@ -62,7 +62,7 @@ class Problem:
 
     @property
     def differentiable(self) -> list[Tensor]:
-        """Input, initial states, then all parameters."""
+        """Input, initial states, and all parameters."""
         letters = [t for letter in self.weights for t in letter if t is not None]
         return [self.u, self.y, self.z, *letters]
 
@@ -76,39 +76,38 @@ class Problem:
         return self
 
     def gradients(self, output: Tensor, state: Any) -> list[Tensor]:
-        """Of a loss that looks at every output and at the final y and z."""
+        """Gradients of a loss that depends on every output and on the final y and z."""
         loss = (output * self.g_output).sum() + (state[0] * self.g_y).sum() + (state[1] * self.g_z).sum()
         return list(torch.autograd.grad(loss, self.differentiable))
 
     def to(self, device: str) -> "Problem":
-        """The same numbers on another device."""
-        for name in ("u", "y", "z", "g_output", "g_y", "g_z", "mask"):
-            setattr(self, name, None if getattr(self, name) is None else getattr(self, name).to(device))
-        for name in ("w", "V", "b", "c", "Lambda"):
-            setattr(self, name, [None if t is None else t.to(device) for t in getattr(self, name)])
-        return self
+        """Moves all tensors to a device."""
+        return self._map(lambda t: t.to(device))
 
     def double(self) -> "Problem":
-        """The same numbers in float64."""
-        twin = Problem(**{k: getattr(self, k) for k in PARAMETERS} | {"dtype": torch.float64})
-        for name in ("u", "y", "z", "g_output", "g_y", "g_z"):
-            setattr(twin, name, getattr(self, name).detach().double())
-        for name in ("w", "V", "b", "c", "Lambda"):
-            setattr(twin, name, [None if t is None else t.detach().double() for t in getattr(self, name)])
-        twin.mask = None if self.mask is None else self.mask.double()
-        return twin
+        """A copy in float64."""
+        twin = replace(self, dtype=torch.float64)
+        vars(twin).update({name: vars(self)[name] for name in TENSORS})
+        return twin._map(lambda t: t.detach().double())
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Problem":
+        def changed(value: Any) -> Any:
+            return [changed(t) for t in value] if isinstance(value, list) else None if value is None else change(value)
+
+        vars(self).update({name: changed(vars(self)[name]) for name in TENSORS})
+        return self
 
 
-PARAMETERS = ("N", "batch", "d", "m", "L", "S", "alpha", "dt", "dropout", "lengths", "seed")
+TENSORS = ("u", "y", "z", "g_output", "g_y", "g_z", "mask", "w", "V", "b", "c", "Lambda")
 
 GPU = "cuda" if torch.cuda.is_available() else "cpu"
-"""Where the Triton kernels run in tests."""
+"""Device of the Triton kernels in tests."""
 
 COMPILED = GPU == "cuda" or os.environ.get("UNICORNN_TRITON") == "compiled"
-"""Whether what Triton's compiler made of them runs (on this CPU: see ops/on_host.py), or the slow interpreter."""
+"""Whether compiled Triton kernels run (on this CPU: see ops/on_host.py), not the slow interpreter."""
 
 TRITON = pytest.param("triton", marks=() if COMPILED else pytest.mark.slow)
-"""The back-end as a parameter of many tests, for which the interpreter takes a minute; ops/test_gpu.py is quick."""
+"""The back-end as a test parameter; the interpreter makes such tests slow, ops/test_gpu.py has quick ones."""
 
 # Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {
@@ -131,6 +130,6 @@ CASES = {
 
 
 def relative(x: Tensor, reference: Tensor) -> float:
-    """Size of the difference relative to that of the reference."""
+    """Norm of the difference divided by that of the reference."""
     x, reference = x.detach().cpu(), reference.detach().cpu()
     return float((x.double() - reference.double()).norm() / reference.double().norm().clamp_min(1e-300))

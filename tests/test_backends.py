@@ -1,4 +1,4 @@
-"""Which back-end runs where, and what is said where it is not the fast one."""
+"""The back-end chosen for each device, and the warnings and errors where there is no kernel."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def _nothing_told_yet():
         ("triton", "cuda", "triton"),
     ],
 )
-def test_the_kernel_where_there_is_one(backend, device, picked):
+def test_the_kernels_are_chosen_where_they_exist(backend, device, picked):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pick_backend(backend, torch.device(device)) == picked
@@ -42,7 +42,7 @@ def test_the_kernel_where_there_is_one(backend, device, picked):
 
 @pytest.mark.parametrize("kind", ["mps", "xpu"])
 def test_other_devices_fall_back_with_one_warning(kind):
-    with pytest.warns(RuntimeWarning, match=f"no kernels for '{kind}' here; the reference runs instead"):
+    with pytest.warns(RuntimeWarning, match=f"no kernels for '{kind}'"):
         assert pick_backend("auto", torch.device(kind)) == "reference"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -50,36 +50,33 @@ def test_other_devices_fall_back_with_one_warning(kind):
 
 
 @pytest.mark.usefixtures("without_triton")
-def test_a_gpu_without_triton_is_told_what_to_install():
-    with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda' here.*pip install 'unicornn\[gpu\]'"):
+def test_a_gpu_without_triton_names_the_package_to_install():
+    with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda'.*pip install 'unicornn\[gpu\]'"):
         assert pick_backend("auto", torch.device("cuda")) == "reference"
-    with pytest.raises(ImportError, match=r"backend: 'triton' needs .* pip install 'unicornn\[gpu\]'"):
+    with pytest.raises(ImportError, match=r"^backend: .*pip install 'unicornn\[gpu\]'"):
         pick_backend("triton", torch.device("cuda"))
 
 
-def test_triton_wants_a_gpu(monkeypatch):
+def test_kernels_reject_tensors_on_other_devices(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    layer = UnICORNN(2, 3, backend="triton")  # on the CPU yet: .to("cuda") may follow
-    with pytest.raises(ValueError, match=r"backend: 'triton' needs tensors on a GPU \(cuda\), got cpu"):
+    layer = UnICORNN(2, 3, backend="triton")  # may be created on the CPU: .to("cuda") may follow
+    with pytest.raises(ValueError, match=r"^backend: .*got cpu"):
         layer(torch.randn(4, 1, 2))
-    with pytest.raises(ValueError, match="got mps"):
+    with pytest.raises(ValueError, match=r"^backend: .*got mps"):
         pick_backend("triton", torch.device("mps"))
-
-
-def test_the_cpu_kernels_want_the_cpu():
     layer = UnICORNN(2, 3, backend="cpu", device="meta")
-    with pytest.raises(ValueError, match="backend: 'cpu' needs tensors on the CPU, got meta"):
+    with pytest.raises(ValueError, match=r"^backend: .*got meta"):
         layer(torch.randn(4, 1, 2, device="meta"))
 
 
 def test_time_steps_too_large_for_fixed_point():
     for dt, alpha in ((600.0, 0.0), (6.0, 100.0)):
         layer = UnICORNN(2, 3, dt=dt, alpha=alpha, backend="triton", device=GPU)
-        with pytest.raises(ValueError, match=r"dt, alpha: expected dt · max\(1, alpha\) < 512 on a GPU, got"):
+        with pytest.raises(ValueError, match=r"^dt, alpha: "):
             layer(torch.randn(4, 1, 2, device=GPU))
 
 
-def test_triton_is_imported_by_the_gpu_kernels_only():
+def test_triton_is_imported_only_by_its_kernels():
     script = """
 import sys, torch, unicornn
 unicornn.UnICORNN(2, 3)(torch.randn(4, 1, 2))[0].sum().backward()

@@ -1,6 +1,9 @@
-"""Exact reversal, as properties: inverse ∘ forward = identity and invert = store, bit for bit, whatever the options."""
+"""Exact reversal as properties: inverse ∘ forward = identity and reversible = stored, bit for bit, with all options."""
 
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,8 +19,8 @@ both_backends = pytest.mark.parametrize("backend", ["cpu", TRITON])
 
 
 @st.composite
-def problems(draw, backend, longest=1300):
-    """A layer in training mode, its input, an initial state and lengths. Small for the interpreter of Triton."""
+def problems(draw, backend, longest=1300, directions=(1,), horizons=(None,)):
+    """A layer in training mode, its input, an initial state and lengths; small for Triton's interpreter."""
     slow = backend == "triton" and not COMPILED
     device, longest = GPU if backend == "triton" else "cpu", 4 if slow else longest
     L = draw(st.integers(1, 3 if slow else 5))
@@ -25,29 +28,29 @@ def problems(draw, backend, longest=1300):
     d, m, batch = draw(sizes), draw(st.integers(1, 14 if slow else 40)), draw(sizes)
     N = draw(st.integers(1, longest))
     torch.manual_seed(draw(st.integers(0, 2**32)))
-    layer = UnICORNN(
-        d,
-        m,
-        L,
-        dt=draw(st.floats(1e-5, 0.6) | st.lists(st.floats(1e-5, 0.6), min_size=L, max_size=L)),
-        alpha=draw(st.floats(0, 10)),
-        dropout=draw(st.sampled_from([0.0, 0.3])),
-        skip_layers=draw(st.sampled_from([0, 2, 3])),
-        dtype=dtype,
-        backend=backend,
-        device=device,
-    )
+    options = {
+        "dt": draw(st.floats(1e-5, 0.6) | st.lists(st.floats(1e-5, 0.6), min_size=L, max_size=L)),
+        "alpha": draw(st.floats(0, 10)),
+        "dropout": draw(st.sampled_from([0.0, 0.3])),
+        "skip_layers": draw(st.sampled_from([0, 2, 3])),
+        "bidirectional": draw(st.sampled_from(directions)) == 2,
+        "horizon": draw(st.sampled_from(horizons)),
+    }
+    layer = UnICORNN(d, m, L, dtype=dtype, backend=backend, device=device, **options)
     u = torch.randn(N, batch, d, dtype=dtype, device=device)
     scale = draw(st.sampled_from([0.0, 1e-6, 1.0, 50.0]))
-    y, z = (
-        torch.randn(2, L, batch, m, dtype=dtype, device=device) * scale + 0.0
-    )  # no -0, of which the grid knows nothing
+    rows = L * (1 + options["bidirectional"])
+    y, z = torch.randn(2, rows, batch, m, dtype=dtype, device=device) * scale + 0.0  # the grid has no -0
     lengths = draw(st.none() | st.lists(st.integers(1, N), min_size=batch, max_size=batch))
     return layer, u, draw(st.sampled_from([None, (y, z)])), lengths
 
 
 def bits(*tensors):
     return [t.detach().cpu().numpy().tobytes() for t in tensors]
+
+
+def or_zero(state, like):
+    return state or (torch.zeros_like(like.y), torch.zeros_like(like.z))
 
 
 def gradients(layer, u, state, lengths, gradient, seed):
@@ -64,25 +67,24 @@ def gradients(layer, u, state, lengths, gradient, seed):
 @both_backends
 @given(st.data())
 def test_inverse_after_forward_is_the_identity(backend, data):
-    layer, u, state, lengths = data.draw(problems(backend))
+    layer, u, state, lengths = data.draw(problems(backend, directions=(1, 2)))
     _, final = layer(u, state, lengths)
     start = layer.inverse(u, final, lengths)
-    expected = (torch.zeros_like(start.y), torch.zeros_like(start.z)) if state is None else state
-    assert bits(*start) == bits(*expected)
+    assert bits(*start) == bits(*or_zero(state, start))
 
 
 @both_backends
 @given(st.data(), st.integers(0, 1000))
-def test_invert_is_store(backend, data, seed):
-    layer, u, state, lengths = data.draw(problems(backend))
-    inverted, stored = (gradients(layer, u, state, lengths, gradient, seed) for gradient in ("reversible", "stored"))
-    assert bits(*inverted) == bits(*stored)
+def test_reversible_and_stored_gradients_are_identical(backend, data, seed):
+    layer, u, state, lengths = data.draw(problems(backend, directions=(1, 2), horizons=(None, 1.0, 1000.0)))
+    reversible, stored = (gradients(layer, u, state, lengths, how, seed) for how in ("reversible", "stored"))
+    assert bits(*reversible) == bits(*stored)
 
 
 @both_backends
 @given(st.data())
-def test_cut_and_continued_is_the_whole(backend, data):
-    """To rounding, since matrix products of other shapes round otherwise; but each part is undone exactly."""
+def test_chunks_give_the_same_as_the_whole_sequence(backend, data):
+    """Up to rounding, since matrix products of other shapes round differently; but each chunk is undone exactly."""
     layer, u, state, _ = data.draw(problems(backend, longest=200))
     torch.manual_seed(7)
     whole, final = layer(u, state)
@@ -99,13 +101,12 @@ def test_cut_and_continued_is_the_whole(backend, data):
     if cut:
         middle = layer.inverse(u[cut:], at)
         assert bits(*middle) == bits(*states[0])
-        start = layer.inverse(u[:cut], middle)
-        assert bits(*start) == bits(*(state or (torch.zeros_like(at.y), torch.zeros_like(at.z))))
+        assert bits(*layer.inverse(u[:cut], middle)) == bits(*or_zero(state, at))
 
 
 @both_backends
 @given(st.data())
-def test_step_by_step_is_the_whole(backend, data):
+def test_single_steps_give_the_same_as_the_whole_sequence(backend, data):
     layer, u, state, _ = data.draw(problems(backend, longest=30))
     layer.eval()
     whole, final = layer(u, state)
@@ -119,7 +120,7 @@ def test_step_by_step_is_the_whole(backend, data):
     torch.testing.assert_close(at.z, final.z, **tolerance)
     for u_n in u.flip(0):
         at = layer.inverse(u_n[None], at)
-    assert bits(*at) == bits(*(state or (torch.zeros_like(at.y), torch.zeros_like(at.z))))
+    assert bits(*at) == bits(*or_zero(state, at))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -134,9 +135,9 @@ def test_step_is_the_same_with_and_without_gradient(dtype):
 
 
 @pytest.mark.parametrize(("backend", "N"), [("cpu", 1_000_000), ("triton", 100_000)])
-def test_many_steps(backend, N):
+def test_a_million_steps_are_undone(backend, N):
     if backend == "triton" and not COMPILED:
-        pytest.skip("too many for Triton's interpreter; the compiled kernels run this")
+        pytest.skip("too many steps for Triton's interpreter")
     device = GPU if backend == "triton" else "cpu"
     layer = UnICORNN(2, 4, 3, dt=0.3, skip_layers=2, dropout=0.2, backend=backend, device=device)
     u = torch.randn(N, 1, 2, device=device)
@@ -147,35 +148,15 @@ def test_many_steps(backend, N):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the gradient")  # it grows, and is the same all the same
-def test_invert_is_store_over_a_million_steps():
+@pytest.mark.filterwarnings("ignore:the gradient")  # it grows, but is identical
+def test_gradients_are_identical_over_a_million_steps():
     layer = UnICORNN(2, 8, 3, dt=0.3, skip_layers=2, dropout=0.2)
     u, state = torch.randn(1_000_000, 2, 2), (torch.randn(3, 2, 8), torch.randn(3, 2, 8))
-    inverted, stored = (gradients(layer, u, state, [1_000_000, 654_321], way, 3) for way in ("reversible", "stored"))
-    assert bits(*inverted) == bits(*stored)
+    reversible, stored = (gradients(layer, u, state, [1_000_000, 654_321], how, 3) for how in ("reversible", "stored"))
+    assert bits(*reversible) == bits(*stored)
 
 
-def test_state_keeps_its_low_order_bits_through_copies():
-    import copy
-    import io
-
-    layer = UnICORNN(2, 6, 2)
-    u = torch.randn(50, 3, 2)
-    with torch.no_grad():
-        _, state = layer(u)
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    for twin in (copy.deepcopy(state), state.detach(), torch.load(file, weights_only=True)):
-        y0, z0 = layer.inverse(u, twin)
-        assert not y0.any()
-        assert not z0.any()
-    y, z = state
-    plain = layer.inverse(u, (y, z))
-    assert plain.y.abs().max() < 1e-3  # a plain pair has lost them, and is merely close
-
-
-def test_a_state_changed_in_place_is_used_as_it_is():
+def test_a_state_changed_in_place_is_used_as_changed():
     layer = UnICORNN(2, 6, 2)
     u = torch.randn(50, 3, 2)
     with torch.no_grad():
@@ -189,7 +170,7 @@ def test_a_state_changed_in_place_is_used_as_it_is():
 
 
 def test_results_do_not_depend_on_the_number_of_threads():
-    """The kernels' own part: with one layer and d = m = 1 no matrix product has more than one term."""
+    """With one layer and d = m = 1, no matrix product has more than one term."""
     layer = UnICORNN(1, 1, 1, gradient="stored")
     u = torch.randn(20, 3000, 1)
     results = []
@@ -206,19 +187,18 @@ def test_results_do_not_depend_on_the_number_of_threads():
     assert results[0] == results[1]
 
 
-def test_same_seed_same_bits():
-    def once():
+def test_the_same_seed_gives_the_same_bits():
+    results = []
+    for _ in range(2):
         torch.manual_seed(5)
         layer = UnICORNN(3, 33, 2, dropout=0.5)
-        u = torch.randn(300, 4, 3)
-        output, _ = layer(u)
-        return bits(output, *torch.autograd.grad(output.square().sum(), list(layer.parameters())))
-
-    assert once() == once()
+        output, _ = layer(torch.randn(300, 4, 3))
+        results.append(bits(output, *torch.autograd.grad(output.square().sum(), list(layer.parameters()))))
+    assert results[0] == results[1]
 
 
 def test_input_may_lie_anywhere_in_memory():
-    """The inverse is given a copy at another address modulo the cache line."""
+    """The inverse gets a copy with another alignment to cache lines."""
     layer = UnICORNN(5, 7, 2)
     u = torch.randn(100, 3, 5)
     with torch.no_grad():
@@ -229,9 +209,7 @@ def test_input_may_lie_anywhere_in_memory():
     assert not layer.inverse(u.transpose(0, 1).contiguous().transpose(0, 1), state).z.any()
 
 
-def test_two_threads_may_use_the_layer_at_once():
-    from concurrent.futures import ThreadPoolExecutor
-
+def test_threads_may_use_the_layer_concurrently():
     layer = UnICORNN(4, 64, 2)
     u = torch.randn(200, 64, 4)
 
@@ -247,9 +225,6 @@ def test_two_threads_may_use_the_layer_at_once():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_worker_may_use_the_layer():
-    import subprocess
-    import sys
-
     script = """
 import torch, os
 from unicornn import UnICORNN
@@ -265,7 +240,7 @@ os._exit(0 if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7 else 1)
 
 
 def test_memory_mapped_input(tmp_path):
-    """A sequence that stays on disk; nothing asks for all of it."""
+    """The sequence stays on disk and is never read as a whole."""
     N = 30_000
     on_disk = np.memmap(tmp_path / "u.bin", dtype=np.float32, mode="w+", shape=(N, 1, 3))
     on_disk[:] = np.random.default_rng(0).standard_normal((N, 1, 3))

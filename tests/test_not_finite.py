@@ -1,4 +1,4 @@
-"""What is not finite stays so, in every dtype and back-end; what left the grid's range is never a plausible number."""
+"""NaN and infinities propagate in every dtype and back-end; values outside the grid's range never look plausible."""
 
 import math
 import warnings
@@ -29,7 +29,7 @@ def layer_and_input(backend, dtype, gradient="stored", **options):
 @every_backend
 @numbers
 def test_input(backend, dtype, bad):
-    """In output, final state and gradients: of its own sequence from its own step on, and of no other."""
+    """Outputs, final state and gradients become NaN for this sequence from this step on, and for no other."""
     layer, u = layer_and_input(backend, dtype)
     u[4, 1, 0] = bad
     u.requires_grad_()
@@ -49,32 +49,22 @@ def test_input(backend, dtype, bad):
 @both_dtypes
 @every_backend
 @numbers
-def test_step(backend, dtype, bad):
+@pytest.mark.parametrize("length", [1, N])
+@torch.no_grad()
+def test_step_and_inverse(backend, dtype, bad, length):
     layer, u = layer_and_input(backend, dtype)
-    u[4, 1, 0] = bad
-    with torch.no_grad():
-        _, state = layer(u[:4])
-        output, (y, z) = layer.step(u[4], state)
+    _, state = layer(u[:length])
+    u[0, 1, 0] = bad
+    output, (y, z) = layer.step(u[0], state)
     for tensor in (output, y[0], y[1], z[0], z[1]):
         assert tensor[1].isnan().all()
         assert tensor[[0, 2]].isfinite().all()
-
-
-@both_dtypes
-@every_backend
-@numbers
-@pytest.mark.parametrize("length", [1, N])
-def test_inverse(backend, dtype, bad, length):
-    layer, u = layer_and_input(backend, dtype)
-    with torch.no_grad():
-        _, state = layer(u[:length])
-        u[0, 1, 0] = bad
-        try:
-            state = layer.inverse(u[:length], state)
-        except OutOfRange:
-            return
-    assert state.z[0, 1].isnan().all()
-    assert state.z[:, [0, 2]].isfinite().all()
+    try:
+        start = layer.inverse(u[:length], state)
+    except OutOfRange:
+        return
+    assert start.z[0, 1].isnan().all()
+    assert start.z[:, [0, 2]].isfinite().all()
 
 
 @both_dtypes
@@ -92,7 +82,7 @@ def test_parameters(backend, dtype, letter):
 
 @both_dtypes
 @pytest.mark.parametrize("backend", ["cpu", "triton"])
-def test_inversion_refuses(backend, dtype):
+def test_reversible_gradients_are_refused(backend, dtype):
     layer, u = layer_and_input(backend, dtype, gradient="reversible")
     u[4, 1, 0] = math.nan
     with pytest.raises(OverflowError, match="not finite"):
@@ -104,8 +94,8 @@ def test_inversion_refuses(backend, dtype):
 @pytest.mark.parametrize("speed", [60.0, 3e3, RANGE / 2])
 @pytest.mark.parametrize("dt", [1.0, 200.0])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_beyond_the_range_no_number_is_plausible(backend, dtype, speed, dt, sign):
-    """What is finite is what the reference says; all else is not finite, in the output, the state and the gradients."""
+def test_values_out_of_range_are_exact_or_not_finite(backend, dtype, speed, dt, sign):
+    """Finite values match the reference; all others are not finite, in the output, the state and the gradients."""
     device = GPU if backend == "triton" else "cpu"
     layer = UnICORNN(1, 2, dt=dt, alpha=0.0, dtype=dtype, backend=backend, device=device, gradient="stored")
     exact = UnICORNN(1, 2, dt=dt, alpha=0.0, dtype=torch.float64, backend="reference")
@@ -120,7 +110,7 @@ def test_beyond_the_range_no_number_is_plausible(backend, dtype, speed, dt, sign
         ours = ours.detach().cpu().double()
         finite = ours.isfinite()
         torch.testing.assert_close(ours[finite], theirs.detach()[finite], rtol=1e-4, atol=1e-2)
-    if dtype == torch.float64 or backend == "triton":  # integers
+    if dtype == torch.float64 or backend == "triton":  # computed in integers
         assert output[-1].isnan().all()
         (g,) = torch.autograd.grad(output.sum(), u)
         assert g[0].isnan().all()

@@ -1,6 +1,7 @@
-"""Parameters are known by their names: pruned, parametrised, normalised, replaced, they do what the equations say."""
+"""Pruned, parametrised, normalised and replaced parameters are used as they are, found by their names."""
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -20,79 +21,75 @@ class Twice(nn.Module):
         return 2 * x
 
 
-def pruned(layer):
+def make(**options):
+    torch.manual_seed(0)
+    return UnICORNN(3, 4, L, skip_layers=2, dtype=torch.float64, **options)
+
+
+def draw_input():
+    return torch.randn(20, 2, 3, dtype=torch.float64)
+
+
+def do_prune(layer):
     prune.l1_unstructured(layer.V, "0", 0.5)
     prune.random_unstructured(layer.w, "1", 0.5)
 
 
-def no_longer_pruned(layer):
-    pruned(layer)
+def undo_prune(layer):
     prune.remove(layer.V, "0")
     prune.remove(layer.w, "1")
-    assert list(layer.w._parameters)[-1] == "1"
+    assert list(layer.w._parameters)[-1] == "1"  # the order of the parameters has changed
 
 
-def parametrised(layer):
+def do_parametrise(layer):
     orthogonal(layer.V, "1")
     parametrize.register_parametrization(layer.c, "0", Twice())
     parametrize.register_parametrization(layer.Lambda, layer._names[-1], Twice())
 
 
-def no_longer_parametrised(layer):
-    parametrised(layer)
-    parametrize.remove_parametrizations(layer.V, "1")
-    parametrize.remove_parametrizations(layer.c, "0")
-    parametrize.remove_parametrizations(layer.Lambda, layer._names[-1])
+def undo_parametrise(layer):
+    for parameters, name in ((layer.V, "1"), (layer.c, "0"), (layer.Lambda, layer._names[-1])):
+        parametrize.remove_parametrizations(parameters, name)
 
 
-def normalised(layer):
-    weight_norm(layer.V, "0")
-
-
-def no_longer_normalised(layer):
-    weight_norm(layer.V, "0")
-    parametrize.remove_parametrizations(layer.V, "0")
-
-
-@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
-def normalised_the_old_way(layer):
+def do_old_weight_norm(layer):
     with pytest.warns(FutureWarning, match="deprecated"):
         old_weight_norm(layer.V, "1")
 
 
-def no_longer_normalised_the_old_way(layer):
-    normalised_the_old_way(layer)
-    remove_old_weight_norm(layer.V, "1")
-
-
-def replaced(layer):
-    """As FSDP does: the parameter is taken away, and a plain tensor, a view of a larger one, stands in its place."""
+def do_replace(layer):
+    """FSDP replaces a parameter by a plain tensor, a view of a larger one."""
     V = layer.V[0].detach()
     del layer.V._parameters["0"]
     setattr(layer.V, "0", torch.cat([V.flatten(), V.flatten()])[: V.numel()].view_as(V))
     layer.b[2] = nn.Parameter(torch.randn_like(layer.b[2]))
 
 
-CHANGES = [
-    pruned,
-    no_longer_pruned,
-    parametrised,
-    no_longer_parametrised,
-    normalised,
-    no_longer_normalised,
-    normalised_the_old_way,
-    no_longer_normalised_the_old_way,
-    replaced,
-]
+CHANGES = {  # each a list of functions of the layer
+    "pruned": [do_prune],
+    "no longer pruned": [do_prune, undo_prune],
+    "parametrised": [do_parametrise],
+    "no longer parametrised": [do_parametrise, undo_parametrise],
+    "normalised": [lambda layer: weight_norm(layer.V, "0")],
+    "no longer normalised": [
+        lambda layer: weight_norm(layer.V, "0"),
+        lambda layer: parametrize.remove_parametrizations(layer.V, "0"),
+    ],
+    "normalised the old way": [do_old_weight_norm],
+    "no longer normalised the old way": [do_old_weight_norm, lambda layer: remove_old_weight_norm(layer.V, "1")],
+    "replaced": [do_replace],
+}
 
 
-def make(**options):
-    torch.manual_seed(0)
-    return UnICORNN(3, 4, L, skip_layers=2, dtype=torch.float64, **options)
+def changed(change, **options):
+    layer = make(**options)
+    for function in CHANGES[change]:
+        function(layer)
+    return layer
 
 
-def by_hand(layer):
-    """A layer like this one, with its tensors written down one by one."""
+def check_against_reference(layer):
+    """Compares the layer with a reference layer that has copies of its tensors."""
     twin = make(bidirectional=layer.bidirectional, backend="reference")
     with torch.no_grad():
         for letter in ("w", "V", "b", "c", "Lambda"):
@@ -100,11 +97,7 @@ def by_hand(layer):
                 t = getattr(getattr(layer, letter), name)
                 if t is not None:
                     getattr(getattr(twin, letter), name).copy_(t)
-    return twin
-
-
-def same(layer, twin):
-    u = torch.randn(20, 2, 3, dtype=torch.float64)
+    u = draw_input()
     for gradient in (False, True):
         with torch.set_grad_enabled(gradient):
             output, state = layer(u)
@@ -123,17 +116,14 @@ def same(layer, twin):
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_the_equations_say(change, bidirectional):
-    layer = make(bidirectional=bidirectional)
-    change(layer)
-    same(layer, by_hand(layer))
+def test_changed_parameters_are_used(change, bidirectional):
+    check_against_reference(changed(change, bidirectional=bidirectional))
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_after_training(change):
-    """What is derived from a parameter is derived anew: no stale mask, no graph of the last step."""
-    layer, u = make(), torch.randn(20, 2, 3, dtype=torch.float64)
-    change(layer)
+def test_changed_parameters_are_trained(change):
+    """Derived tensors are computed again in every step: no stale mask, no graph of the last step."""
+    layer, u = changed(change), draw_input()
     optimiser = torch.optim.SGD(layer.parameters(), 0.1)
     for _ in range(3):
         optimiser.zero_grad()
@@ -141,40 +131,29 @@ def test_after_training(change):
         assert all(p.grad is not None for p in layer.parameters())
         optimiser.step()
     with torch.no_grad():
-        assert len(layer.weights.w) == L  # and what is derived is as it is now
-    same(layer, by_hand(layer))
-    if change is pruned:
+        assert len(layer.weights.w) == L  # derived without a graph
+    check_against_reference(layer)
+    if change == "pruned":
         assert (layer.V[0] == 0).sum() == 6
 
 
-@pytest.mark.parametrize("change", [no_longer_pruned, parametrised, no_longer_parametrised, normalised])
+@pytest.mark.parametrize("change", ["no longer pruned", "parametrised", "no longer parametrised", "normalised"])
 def test_copied_saved_and_called_functionally(change):
-    layer, other = make(), make()
-    change(layer)
-    change(other)
+    layer, other, u = changed(change), changed(change), draw_input()
     with torch.no_grad():
         for p in other.parameters():
             p.uniform_(-1, 1)
-    u = torch.randn(20, 2, 3, dtype=torch.float64)
     expected = layer(u)[0]
     torch.testing.assert_close(copy.deepcopy(layer)(u)[0], expected)
     called, _ = torch.func.functional_call(other, dict(layer.named_parameters()), (u,))
     torch.testing.assert_close(called, expected)
-    other.load_state_dict(layer.state_dict())
-    torch.testing.assert_close(other(u)[0], expected)
-    if change in (no_longer_pruned, no_longer_parametrised):  # there and back, from and to a layer left alone
-        plain = make()
-        plain.load_state_dict(layer.state_dict())
-        torch.testing.assert_close(plain(u)[0], expected)
-        other.load_state_dict(plain.state_dict())
-        torch.testing.assert_close(other(u)[0], expected)
+    chain = [layer, make(), other] if change.startswith("no longer") else [layer, other]  # via an unchanged layer
+    for saved, loaded in itertools.pairwise(chain):
+        loaded.load_state_dict(saved.state_dict())
+        torch.testing.assert_close(loaded(u)[0], expected)
 
 
-def test_weights_are_the_layers_own():
-    layer = make()
-    prune.l1_unstructured(layer.V, "0", 0.5)
-    prune.remove(layer.V, "0")
-    weights = layer.weights
-    assert all(t is p for t, p in zip(weights.V, layer.V, strict=True))
-    u = torch.randn(5, 2, 3, dtype=torch.float64)
-    assert torch.equal(functional.unicornn(u, weights, dt=layer.dt, alpha=layer.alpha)[0], layer(u)[0])
+def test_weights_are_the_parameters_themselves():
+    layer, u = changed("no longer pruned"), draw_input()
+    assert all(t is p for t, p in zip(layer.weights.V, layer.V, strict=True))
+    assert torch.equal(functional.unicornn(u, layer.weights, dt=layer.dt, alpha=layer.alpha)[0], layer(u)[0])

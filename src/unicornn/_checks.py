@@ -1,4 +1,4 @@
-"""Checks of arguments: each names the argument, what came and what was expected."""
+"""Checks of arguments; each error names the argument, the expectation and the value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def describe(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
-    """A value in an error: its type unless it is plain, and no more of it than one can read.
+    """A value in an error message, shortened, with its type unless that is in ``plain``.
 
     Example:
         >>> describe(0.1), describe("0.1"), describe(True), describe([1] * 100), describe(10**5000)
@@ -57,12 +57,12 @@ def not_negative(name: str, value: Any) -> float:
 
 
 def fraction(name: str, value: Any) -> float:
-    """Of what is left out, so not all."""
+    """A share of dropped values, below 1."""
     return number(name, value, "a number in [0, 1)", lambda x: 0 <= x < 1)
 
 
 def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
-    """A positive number, or one per layer, as one per layer."""
+    """One positive number per layer, from one number or one per layer."""
     if isinstance(value, (list, tuple, Tensor)):
         dense = isinstance(value, Tensor) and value.layout == torch.strided and not value.is_meta
         each = value.tolist() if isinstance(value, Tensor) and dense else value
@@ -73,12 +73,12 @@ def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
 
 
 def time_steps(dt: Any, L: int) -> tuple[float, ...]:
-    """``dt`` as one number per layer."""
+    """One ``dt`` per layer."""
     return per_layer("dt", dt, L)
 
 
 def horizon(value: Any, L: int) -> tuple[float, ...]:
-    """``horizon`` as one number per layer, or none at all."""
+    """One ``horizon`` per layer; empty if it is None."""
     return () if value is None else per_layer("horizon", value, L)
 
 
@@ -106,7 +106,7 @@ def choice(name: str, value: Any, among: Iterable[str]) -> str:
 
 
 def factory_options(dtype: Any, device: Any) -> dict[str, Any]:
-    """``dtype`` and ``device`` for parameters, as torch.empty takes them; None is torch's default."""
+    """Keyword arguments of torch.empty for parameters; None is torch's default."""
     if not (dtype is None or any(dtype is each for each in FLOATING)):
         expected = ", ".join(str(each).removeprefix("torch.") for each in FLOATING)
         raise BadType(f"dtype: expected None or one of torch's {expected}, got {describe(dtype)}")
@@ -114,17 +114,17 @@ def factory_options(dtype: Any, device: Any) -> dict[str, Any]:
 
 
 def existing_device(name: str, device: Any) -> torch.device:
-    """A device that is there."""
+    """A device that is available."""
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        existing = torch.device(device)
+        torch.empty(0, device=existing)
     except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError) as error:
-        raise BadValue(f"{name}: expected a device that torch has here, got {describe(device)}") from error
-    return found
+        raise BadValue(f"{name}: expected an available device, got {describe(device)}") from error
+    return existing
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of an error about a wrong name, if one of the right ones is like it.
+    """The end of an error message about an unknown name, if a similar name exists.
 
     Example:
         >>> did_you_mean("psmnst", ["psmnist", "imdb"])
@@ -135,7 +135,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Tensor | None = None) -> Tensor:
-    """A tensor of this shape and, with ``like``, of its dtype and device."""
+    """A tensor of this shape and, if ``like`` is given, of its dtype and device."""
     if not isinstance(value, Tensor):
         raise BadType(f"{name}: expected a tensor of shape {shape} {meaning}, got {type(value).__name__}")
     if tuple(value.shape) != tuple(shape):
@@ -155,7 +155,7 @@ def same_kind(name: str, value: Tensor, like: Tensor, whose: str) -> None:
 
 
 def indices(name: str, value: Any, device: torch.device) -> Tensor:
-    """Whole numbers as an int64 tensor."""
+    """Integers as an int64 tensor."""
     if not isinstance(value, Tensor):
         try:
             value = torch.as_tensor(value)

@@ -1,9 +1,9 @@
-"""What all recurrent layers share: nn.LSTM's forms of input and state, lengths, and variational dropout."""
+"""Base class of all recurrent layers: nn.LSTM's forms of input and state, lengths, and variational dropout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +15,10 @@ from unicornn.errors import BadType, BadValue
 
 
 class Setting:
-    """A number of a module, checked whenever it is set. Without ``__get__`` reading it costs what any attribute does.
+    """A setting of a module, checked on assignment. Without ``__get__``, reading it is a plain attribute access.
 
     Args:
-        check: ``check(module, name, value)`` returns what to store, or raises.
+        check: Function ``check(module, name, value)`` that returns the value to store, or raises.
     """
 
     def __init__(self, check: Callable[[Any, str, Any], Any]) -> None:
@@ -32,30 +32,21 @@ class Setting:
 
 
 class Checked(nn.Module):
-    """A module with Settings."""
+    """A module whose ``Setting`` attributes are checked on assignment."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         setting = getattr(type(self), name, None)
-        if isinstance(setting, Setting):  # nn.Module would put a Parameter elsewhere
+        if isinstance(setting, Setting):  # nn.Module would register a Parameter instead
             setting.__set__(self, value)
         else:
             super().__setattr__(name, value)
 
 
-class _Input(NamedTuple):
-    """What came, as (N, b, d), and how it came."""
-
-    u: Tensor
-    lengths: Tensor | None
-    batched: bool
-    packed: PackedSequence | None
-
-
 class Recurrent(Checked):
-    """A stack of recurrent layers with nn.LSTM's contract.
+    """A stack of recurrent layers with nn.LSTM's interface.
 
-    A subclass says in ``_run`` what the layers do with input (N, b, d), and sets ``state_rows`` and ``state_widths``:
-    its state is one tensor (state_rows, b, width) for each of the widths.
+    A subclass implements ``_run`` and sets ``state_rows`` and ``state_widths``: its state has one tensor
+    (state_rows, b, width) for each width.
     """
 
     state_rows: int
@@ -75,10 +66,10 @@ class Recurrent(Checked):
     def _run(
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
     ) -> tuple[Tensor, State]:
-        """The layers over u (N, b, d), from a state whose shapes are right, or None.
+        """Runs the layers over u (N, b, d), from a state of valid shapes, or None.
 
-        lengths (b,) int64, their values unchecked, or None; output as it came; mask (state_rows, b, m) or None.
-        Returns the output, (N, b, ·), (k, b, ·) or, for "last", (b, ·), zero in the padding, and the final state.
+        ``lengths`` (b,) int64, with unchecked values, or None; ``output`` unchecked; ``mask`` (state_rows, b, m) or
+        None. Returns the output (N, b, ·), (k, b, ·) or, for "last", (b, ·), zero in the padding; and the final state.
         """
         raise NotImplementedError
 
@@ -92,15 +83,15 @@ class Recurrent(Checked):
         """Runs the layers over the sequences.
 
         Args:
-            input: (N, b, d), (b, N, d) with ``batch_first``, (N, d) unbatched, or a PackedSequence.
-            state: the initial state, each tensor (L, b, m) or (L, m); zero if None.
-            lengths: (b,), the length of each sequence; what comes after is padding, and never looked at.
-            output: "all": every step. "last": each sequence's output at its own end (in both directions: where each
-                direction ends). A LongTensor of time steps, (k,) or (k, b): the output at these.
+            input: Sequences (N, b, d), (b, N, d) with ``batch_first``, unbatched (N, d), or a PackedSequence.
+            state: Initial state, each tensor (L, b, m) or unbatched (L, m); zero if None.
+            lengths: Length of each sequence (b,); later steps are padding and are ignored.
+            output: Steps to return: "all", "last" (the last step of each sequence; of a bidirectional layer, where each
+                direction ends), or a LongTensor of time steps, (k,) or (k, b).
 
         Returns:
-            The output, (N, b, m), (b, m) or (k, b, m) with the batch in front if ``batch_first``, zero in the padding;
-            a PackedSequence if one came and all is wanted. And the final ``State``, at each sequence's own length.
+            The output (N, b, m), (b, m) or (k, b, m), with the batch first if ``batch_first``, zero in the padding; a
+            PackedSequence if the input is one and ``output`` is "all". And the final ``State``, at each sequence's end.
         """
         u, ends, batched, packed = self._input(input, lengths)
         if not batched and isinstance(output, Tensor) and output.dim() != 1:
@@ -115,21 +106,20 @@ class Recurrent(Checked):
             return result.squeeze(-2), final.map(lambda t: t.squeeze(-2))
         return (result.transpose(0, 1) if self.batch_first and result.dim() == 3 else result), final
 
-    # From nn.LSTM's many forms of input to (N, b, d)
-
-    def _input(self, input: Any, lengths: Any) -> _Input:
+    def _input(self, input: Any, lengths: Any) -> tuple[Tensor, Tensor | None, bool, PackedSequence | None]:
+        """Input (N, b, d); lengths (b,) or None; whether the input was batched; the PackedSequence, if it was one."""
         if isinstance(input, PackedSequence):
             if lengths is not None:
-                raise BadValue("lengths: expected None with a PackedSequence, which has its own")
+                raise BadValue("lengths: expected None with a PackedSequence, which has lengths, got some")
             u, ends = self._unpacked(input)
-            return _Input(u, ends.to(u.device), True, input)
+            return u, ends.to(u.device), True, input
         u, batched = self._time_first(input)
         if lengths is None:
-            return _Input(u, None, batched, None)
+            return u, None, batched, None
         if not batched:
             raise BadValue("lengths: expected None with unbatched input (N, d); cut the input instead")
         ends = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-        return _Input(u, ends, batched, None)
+        return u, ends, batched, None
 
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
@@ -150,25 +140,23 @@ class Recurrent(Checked):
         sizes = packed.batch_sizes
         if bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.sum()) != len(packed.data):
             raise BadValue(
-                "input: expected a PackedSequence sorted by falling length (batch_sizes never rising, adding up to the "
-                f"{len(packed.data)} rows of its data), got batch_sizes {sizes.tolist()}"
+                "input: expected a PackedSequence sorted by decreasing length (batch_sizes that never increase and add "
+                f"up to the {len(packed.data)} rows of its data), got batch_sizes {sizes.tolist()}"
             )
         if packed.data.dim() != 2 or packed.data.shape[-1] != self.input_size:
             got = tuple(packed.data.shape[1:])
             raise BadValue(f"input: expected {self.input_size} features (input_size) in a PackedSequence, got {got}")
         return pad_packed_sequence(packed)
 
-    # States and masks
-
     def _with_batch(self, state: Any, batch: int | None) -> Any:
-        """The state, checked, with its batch dimension; ``batch`` is None where the input has none."""
+        """The checked state with a batch dimension; ``batch`` is None for unbatched input."""
         if state is None:
             return None
         widths = self.state_widths
         if not isinstance(state, (tuple, list)) or len(state) != len(widths):
             got = type(state).__name__ + (f" of {len(state)}" if isinstance(state, (tuple, list)) else "")
             raise BadType(f"state: expected {self._state_form()}, got {got}")
-        meaning = "(L, m), the input being unbatched" if batch is None else "(L, b, m)"
+        meaning = "(L, m) for unbatched input" if batch is None else "(L, b, m)"
         for i, (t, width) in enumerate(zip(state, widths, strict=True)):
             shape = (self.state_rows, width) if batch is None else (self.state_rows, batch, width)
             checks.tensor(f"state[{i}]", t, shape, meaning)
@@ -182,7 +170,7 @@ class Recurrent(Checked):
         return f"a tuple of {len(self.state_widths)} tensors"
 
     def _mask(self, state: Any, batch: int) -> Tensor | None:
-        """The dropout mask (L, b, m) of the sequences: the one they began with, or a new one."""
+        """The dropout mask (L, b, m) of the sequences: that of the state, or a new one."""
         if not (self.training and self.dropout):
             return None
         shape, keep, like = (self.state_rows, batch, self.hidden_size), 1 - self.dropout, next(self.parameters())
@@ -192,7 +180,7 @@ class Recurrent(Checked):
 
 
 def _packed_as(packed: PackedSequence, result: Tensor, lengths: Tensor | None) -> PackedSequence:
-    """The output (N, b, ·) in the order of the input."""
+    """The output (N, b, ·) as a PackedSequence like the input."""
     assert lengths is not None
     if packed.sorted_indices is not None:
         result, lengths = result.index_select(1, packed.sorted_indices), lengths[packed.sorted_indices]

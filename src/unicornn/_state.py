@@ -1,8 +1,8 @@
-"""The state of a stack: a pair (y, z) that also carries the bits a pair of floats cannot hold.
+"""The state of a stack: a pair (y, z) that also carries the low-order bits that a pair of floats cannot hold.
 
 Each half-step of Eq. (6) adds to one variable a function of the other. Increments are rounded to a fixed grid before
-they are added, which makes the additions exact and the step undoable bit for bit, at any length. The grid is finer
-than float32 (float64), so what the layer hands out remembers where on the grid it stood.
+they are added. This makes the additions exact, so a step can be undone bit for bit at any length. The grid is finer
+than float32 (float64), so a returned state also stores its exact position on the grid.
 """
 
 from __future__ import annotations
@@ -19,28 +19,26 @@ from unicornn import _checks as checks
 from unicornn.errors import BadType
 
 RANGE = 2.0**17
-"""States of this size or more are beyond the grid."""
+"""States of at least this size are outside the grid."""
 
 UNIT = {torch.float32: 2.0**-36, torch.float64: 2.0**-45}
-"""Spacing of the grid, by the dtype of the layer."""
-
+"""Spacing of the grid for each dtype of the layer."""
 
 GONE = -(2**63)
-"""What a number that is none becomes on the grid."""
+"""Sentinel for NaN and out-of-range values on the grid."""
 
 
 class State(tuple[Tensor, ...]):
-    """The hidden states of recurrent layers, as they return and take them: for ``UnICORNN`` y and z, each (L, b, m).
+    """The hidden state of a recurrent layer: a tuple of tensors, for ``UnICORNN`` y and z, each (L, b, m).
 
-    It unpacks and indexes as the tuple it is. Handing it back to the layer, to ``step`` or to ``inverse`` goes on
-    exactly where it was taken; so does the dropout mask of the sequence. A plain tuple of tensors will do too: it is
-    then rounded to the grid, and a new mask is drawn. Changing ``y`` or ``z`` in place is seen, and what they now hold
-    is used. The baselines' states are of this kind as well, with tensors of their own and without a grid.
+    Passing it to the layer, to ``step`` or to ``inverse`` continues exactly from this point, with the dropout mask of
+    the sequence. A plain tuple of tensors is also accepted: it is rounded to the grid, and a new mask is drawn. If
+    ``y`` or ``z`` are changed in place, the new values are used. The baselines return such states too, without a grid.
 
     Attributes:
-        grid: (2, L, b, m) int64, y and z in grid units, or None (reference back-end, baselines).
-        rest: (2, L, b, m) float64, what rounding the initial state to the grid cut off, or None.
-        mask: (L, b, m), the variational dropout mask of the run that led here, or None.
+        grid: y and z in grid units, (2, L, b, m) in int64, or None (reference back-end, baselines).
+        rest: Remainder of rounding the initial state to the grid, (2, L, b, m) in float64, or None.
+        mask: Variational dropout mask of the sequence, (L, b, m), or None.
 
     Example:
         >>> import torch, unicornn
@@ -48,7 +46,7 @@ class State(tuple[Tensor, ...]):
         >>> u = torch.randn(100, 5, 3)
         >>> _, state = layer(u[:60])
         >>> y, z = state
-        >>> _, state = layer(u[60:], state)  # goes on without losing a bit
+        >>> _, state = layer(u[60:], state)  # continues without losing a bit
         >>> state.y.shape
         torch.Size([2, 5, 8])
     """
@@ -73,21 +71,21 @@ class State(tuple[Tensor, ...]):
         return self[1]
 
     def map(self, f: Callable[[Tensor], Tensor]) -> State:
-        """``f`` applied to every tensor of the state. Count dimensions from the end: ``grid`` has one more in front."""
+        """Applies ``f`` to every tensor. Count dimensions from the end: ``grid`` has one more at the front."""
         return State(*map(f, self), **{name: None if t is None else f(t) for name, t in self._others.items()})
 
     def detach(self) -> State:
-        """The same state, cut off from the graph: for truncated back-propagation."""
+        """The same state, detached from the graph: for truncated back-propagation."""
         return self.map(torch.Tensor.detach)
 
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
-        place = checks.existing_device("device", device)
-        return self.map(lambda t: t.to(place))
+        target = checks.existing_device("device", device)
+        return self.map(lambda t: t.to(target))
 
     @property
     def _others(self) -> dict[str, Tensor | None]:
-        return {name: getattr(self, name) for name in _OTHERS}
+        return {"grid": self.grid, "rest": self.rest, "mask": self.mask}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return State, tuple(self), self._others
@@ -96,38 +94,34 @@ class State(tuple[Tensor, ...]):
         return f"State({', '.join(map(repr, self))})"
 
 
-_OTHERS = ("grid", "rest", "mask")
-State.__module__ = "unicornn"  # saved states say where to find it
-torch.serialization.add_safe_globals([State])  # torch.load trusts it: it runs no code and holds tensors only
+State.__module__ = "unicornn"  # the import path in saved states
+torch.serialization.add_safe_globals([State])  # safe for torch.load: it runs no code and holds only tensors
 
 
-def _named(state: State) -> list[tuple[Any, Tensor]]:
-    there = [(pytree.GetAttrKey(name), t) for name, t in state._others.items() if t is not None]
-    return [*((pytree.SequenceKey(i), t) for i, t in enumerate(state)), *there]
+def _parts(state: State) -> tuple[dict[Any, Tensor], str]:
+    """The tensors by pytree key, and the context: the length of the tuple and the names of the other tensors."""
+    others = {name: t for name, t in state._others.items() if t is not None}
+    keyed: dict[Any, Tensor] = {pytree.SequenceKey(i): t for i, t in enumerate(state)}
+    return keyed | {pytree.GetAttrKey(name): t for name, t in others.items()}, " ".join([str(len(state)), *others])
 
 
-def _kind(state: State) -> str:
-    """How many tensors there are, and which of the others."""
-    return " ".join([str(len(state)), *(name for name, t in state._others.items() if t is not None)])
-
-
-def _rebuilt(leaves: Any, kind: str) -> State:
-    count, *names = kind.split()
+def _from_parts(leaves: Any, context: str) -> State:
+    count, *names = context.split()
     leaves = list(leaves)
     return State(*leaves[: int(count)], **dict(zip(names, leaves[int(count) :], strict=True)))
 
 
 pytree.register_pytree_node(
     State,
-    lambda s: ([t for _, t in _named(s)], _kind(s)),
-    _rebuilt,
+    lambda state: (list(_parts(state)[0].values()), _parts(state)[1]),
+    _from_parts,
     serialized_type_name="unicornn.State",
-    flatten_with_keys_fn=lambda s: (_named(s), _kind(s)),
+    flatten_with_keys_fn=lambda state: (list(_parts(state)[0].items()), _parts(state)[1]),
 )
 
 
 def value(grid: Tensor, rest: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """The state in ``dtype``, from whole grid units (of any numeric type) and the rest."""
+    """The state in ``dtype``, from integral grid units (of any numeric type) and the rest."""
     exact = grid.double() * UNIT[dtype]
     if grid.dtype == torch.int64:
         exact = exact.masked_fill(grid == GONE, math.nan)
@@ -135,14 +129,14 @@ def value(grid: Tensor, rest: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 
 def to_grid(start: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest point of the grid, in units, and the rest, so that ``value`` gives ``start`` back bit for bit."""
+    """The nearest grid point in units and the rest, from which ``value`` recovers ``start`` bit for bit."""
     exact, unit = start.detach().double(), UNIT[start.dtype]
     units = (exact / unit).round()
     return units.long(), exact - units * unit
 
 
 def enter(state: Any, start: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Grid and rest with which to go on from ``start`` = stack(state)."""
+    """Grid and rest with which to continue from ``start`` = stack(state)."""
     if not isinstance(state, State) or state.grid is None:
         return to_grid(start)
     checks.tensor("state.grid", state.grid, tuple(start.shape), "(2, L, b, m)")
@@ -150,8 +144,8 @@ def enter(state: Any, start: Tensor) -> tuple[Tensor, Tensor | None]:
         raise BadType(f"state.grid: expected int64, got {state.grid.dtype}")
     if state.rest is not None:
         checks.tensor("state.rest", state.rest, tuple(start.shape), "(2, L, b, m)")
-    # What the caller changed counts as it now is; what was left alone keeps its low-order bits.
+    # Values changed by the caller are rounded to the grid; unchanged ones keep their low-order bits.
     same = value(state.grid, state.rest, start.dtype) == start
     units, rest = to_grid(start)
-    kept = torch.zeros_like(rest) if state.rest is None else state.rest
-    return torch.where(same, state.grid, units), torch.where(same, kept, rest)
+    old_rest = torch.zeros_like(rest) if state.rest is None else state.rest
+    return torch.where(same, state.grid, units), torch.where(same, old_rest, rest)

@@ -1,4 +1,4 @@
-"""A time step for a given length: how large Δt may be before gradients grow beyond use."""
+"""The largest time step with which gradients stay usable over sequences of a given length."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from unicornn._layer import UnICORNN
 from unicornn.errors import BadValue
 
 NOISE = 0.0683
-"""ln growth = NOISE w² σ^(4/3) a² N^(4/3) / (α + w) for a neuron driven by white noise; docs/theory.md derives it."""
+"""ln growth = NOISE w² σ^(4/3) a² N^(4/3) / (α + w) for a neuron driven by white noise, derived in docs/theory.md."""
 
 LARGEST_W, LARGEST_V = 1.0, math.sqrt(6 / 65)
-"""The most sensitive neuron that Appendix A's initialisation can draw, for inputs of unit strength."""
+"""w and V of the most sensitive neuron of Appendix A's initialisation, for inputs of unit strength."""
 
 TRIALS = 6
-CLOSE = 1.25  # a measured growth that is this many times the one asked for, or less, is close enough
+CLOSE = 1.25  # accepted ratio of the measured to the requested growth
 
 
 def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: Tensor | None = None) -> float:
     """The Δt at which the logarithm of the gradient's growth over a sequence of ``length`` steps is about ``growth``.
 
-    A driven, undamped oscillator is chaotic, however weakly, so that gradients grow with the length of the sequence and
-    with Δt; see "How gradients grow with the length" in docs/theory.md. Without ``input`` the answer is in closed
-    form, for white noise of unit strength and Appendix A's initialisation; it falls as length^(-2/3). With ``input``
-    it is refined by measuring: two layers of 32 neurons are drawn, always the same, and the gradient is followed back
-    through the input.
+    A driven, undamped oscillator is weakly chaotic, so gradients grow with the length of the sequence and with Δt; see
+    "How gradients grow with the length" in docs/theory.md. Without ``input`` the result is a closed formula for white
+    noise of unit strength and Appendix A's initialisation; it decreases as length^(-2/3). With ``input`` it is refined
+    by measuring the gradient of a fixed random network (two layers of 32 neurons) on the input.
 
     Args:
-        length: N, of the sequences that the layer will see.
-        alpha: α of the layer.
-        growth: ln of how many times larger the gradient may become on its way to the first step; 2 is little.
-        input: (N, b, d) or (N, d), as the layer would get it; four sequences at most are looked at. If N is not
-            ``length``, growth is taken to go with N^(4/3).
+        length: Length of the sequences (N).
+        alpha: Parameter α of the layer.
+        growth: Natural logarithm of the accepted growth of the gradient from the last step to the first; 2 is little.
+        input: Sample of the layer's input, (N, b, d) or (N, d); at most four sequences are used. If its N differs from
+            ``length``, growth is assumed to be proportional to N^(4/3).
 
     Example:
         >>> from unicornn import suggest_dt
@@ -44,7 +43,7 @@ def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: T
     """
     N = checks.integer("length", length, 1)
     alpha, growth = checks.not_negative("alpha", alpha), checks.positive("growth", growth)
-    largest = 2 / math.sqrt(alpha + LARGEST_W) / 2  # a = Δt/2: a dozen steps in a period at least
+    largest = 2 / math.sqrt(alpha + LARGEST_W) / 2  # a = Δt/2: at least a dozen steps per period
     per_square = NOISE * LARGEST_W**2 * LARGEST_V ** (4 / 3) * N ** (4 / 3) / (alpha + LARGEST_W)
     dt = min(2 * math.sqrt(growth / per_square), largest)
     if input is None:
@@ -58,18 +57,18 @@ def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: T
 
 
 def _measured(u: Tensor, dt: float, largest: float, alpha: float, growth: float) -> float:
-    """The largest of some Δt tried, from ``dt`` on, with which the gradient grows as asked for or less."""
+    """The largest of some Δt, beginning with ``dt``, whose gradient growth is at most the requested one."""
     good, bad = 0.0, math.inf
     for _ in range(TRIALS):
-        found = _growth(u, dt, alpha)
-        if found <= CLOSE * growth:
+        measured = _growth(u, dt, alpha)
+        if measured <= CLOSE * growth:
             good = max(good, dt)
-            if found >= growth / CLOSE or dt == largest:
+            if measured >= growth / CLOSE or dt == largest:
                 break
         else:
             bad = min(bad, dt)
-        # It goes with Δt² or so; between a good and a bad one, their geometric mean
-        step = math.sqrt(growth / max(found, growth / 16))
+        # Growth is about proportional to Δt²; between a good and a bad Δt, try their geometric mean
+        step = math.sqrt(growth / max(measured, growth / 16))
         dt = math.sqrt(good * bad) if good and bad < math.inf else min(dt * min(max(step, 0.25), 2.0), largest)
     return good or dt
 

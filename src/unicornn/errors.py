@@ -1,6 +1,6 @@
-"""The errors that this package raises on purpose, with one base class.
+"""The errors raised by this package, with one base class.
 
-Each is also a built-in error of its kind, so that ``except ValueError`` catches a bad value as everywhere in Python.
+Most are also built-in errors, so that ``except ValueError`` catches an invalid value as usual.
 
 Example:
     >>> import unicornn
@@ -16,61 +16,62 @@ from typing import Any
 
 
 class UnicornnError(Exception):
-    """The base of all errors that this package raises on purpose."""
+    """Base class of all errors raised by this package."""
 
 
 class BadValue(UnicornnError, ValueError):
-    """An argument of the right kind with a value that cannot be used."""
+    """An argument has the right type and an invalid value."""
 
 
 class BadType(UnicornnError, TypeError):
-    """An argument of the wrong kind."""
+    """An argument has the wrong type."""
 
 
 class OutOfRange(UnicornnError, OverflowError):
     """A state left the range in which reversal in time is exact.
 
-    answers: of ``Stream.push``, those to the sequences that stayed within it.
+    Attributes:
+        answers: Answers of ``Stream.push`` to the sequences that stayed in the range.
     """
 
     answers: Any = None
 
 
 class StreamFull(UnicornnError):
-    """A stream that has no room for another sequence."""
+    """A stream cannot take another sequence."""
 
 
 class MissingData(UnicornnError):
-    """A data file that is not there, and what to do about it."""
+    """A data file is missing; the message tells how to obtain it."""
 
 
 class CorruptData(UnicornnError):
-    """A data file that is not what it should be, and why."""
+    """A data file is damaged or not the expected one."""
 
 
 class NotARun(BadValue):
-    """A folder that is not a run's, or a file in it that cannot be read."""
+    """A folder is not a run folder, or a file in it cannot be read."""
 
 
 class RunExists(BadValue):
-    """A folder that already holds a run."""
+    """A folder already contains a run."""
 
 
 class InUse(UnicornnError):
-    """A folder that another process works in."""
+    """A folder is in use by another process."""
 
 
 class BadCheckpoint(BadValue):
-    """A checkpoint that cannot be used: truncated, or another program's, or another run's."""
+    """A checkpoint cannot be used: it is truncated, or belongs to another program or run."""
 
 
 class Diverged(UnicornnError, FloatingPointError):
-    """A loss or a gradient that is not a finite number any more."""
+    """A loss or a gradient is no longer finite."""
 
 
 class Stopped(UnicornnError):
-    """A training that was asked to stop. It can be resumed."""
+    """Training was stopped on request and can be resumed."""
 
 
 class ExportFailed(UnicornnError):
-    """The file does not give what the network gives, so it was not kept."""
+    """The exported file does not reproduce the network's outputs, so it was deleted."""

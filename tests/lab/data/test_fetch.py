@@ -1,4 +1,4 @@
-"""Downloads, from a server in this process: verified, whole or not at all, never twice."""
+"""Downloads from a server in this process: verified, complete or discarded, never repeated."""
 
 import dataclasses
 import functools
@@ -16,22 +16,22 @@ from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import cli, tasks
 from unicornn.lab.data import File, Source
 
-DEAD = 4_194_305  # larger than any process number of Linux
+DEAD = 4_194_305  # larger than any process ID on Linux
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    asked: ClassVar[list[str]] = []
+    requested: ClassVar[list[str]] = []
 
     def log_message(self, *_):
-        self.asked.append(self.path)
+        self.requested.append(self.path)
 
 
 @pytest.fixture
 def server(tmp_path):
-    """A folder, and the address at which its files are served."""
+    """A folder and the address of the server of its files."""
     folder = tmp_path / "served"
     folder.mkdir()
-    Quiet.asked.clear()
+    Quiet.requested.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as http:
         threading.Thread(target=http.serve_forever, daemon=True).start()
         yield folder, f"http://127.0.0.1:{http.server_address[1]}"
@@ -42,31 +42,31 @@ def sha256(path):
     return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_fetched_verified_and_kept(server, tmp_path):
+def test_a_file_is_downloaded_once_and_verified(server, tmp_path):
     folder, address = server
     (folder / "a.bin").write_bytes(b"data")
     source = Source(tmp_path / "data", tmp_path / "cache")
     file = File("some/a.bin", url=f"{address}/a.bin", hash=sha256(folder / "a.bin"))
     for _ in range(2):
         assert source.fetch(file).read_bytes() == b"data"
-    assert len(Quiet.asked) == 1
+    assert len(Quiet.requested) == 1
     assert source.find(file) == [tmp_path / "data/some/a.bin"]
     assert source.verified(file)
 
 
-def test_what_is_not_as_published_is_not_kept(server, tmp_path):
+def test_a_download_with_the_wrong_hash_is_discarded(server, tmp_path):
     folder, address = server
     (folder / "a.bin").write_bytes(b"data")
     source = Source(tmp_path / "data")
     file = File("a.bin", url=f"{address}/a.bin", hash="md5:" + "0" * 32)
-    with pytest.raises(CorruptData, match=r"a\.bin: what came is not what was expected, nothing was kept"):
+    with pytest.raises(CorruptData, match=r"/a\.bin: "):
         source.fetch(file)
     assert not source.has(file)
     assert not [p for p in (tmp_path / "data").rglob("*") if p.is_file()]
 
 
-def test_a_file_that_was_tampered_with_is_refused(tmp_path):
-    (tmp_path / "a.bin").write_bytes(b"data, but not these")
+def test_an_existing_file_with_the_wrong_hash_is_rejected(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"other data")
     file = File("a.bin", url="http://127.0.0.1:9/a.bin", hash="sha256:" + hashlib.sha256(b"data").hexdigest())
     for check in (Source(tmp_path).verified, Source(tmp_path).fetch):
         with pytest.raises(CorruptData, match=r"a\.bin: expected the published hash sha256:[0-9a-f]{64}, got sha256:"):
@@ -77,9 +77,9 @@ def test_a_file_that_was_tampered_with_is_refused(tmp_path):
     assert Source(tmp_path).fetch(other) == tmp_path / "a.tar"
 
 
-def test_the_command_refuses_a_file_that_was_tampered_with(tmp_path, monkeypatch):
+def test_the_command_rejects_a_file_with_the_wrong_hash(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
-    helpers.mnist(tmp_path / "data")  # not MNIST's own
+    helpers.mnist(tmp_path / "data")
     monkeypatch.setenv("UNICORNN_CACHE", str(tmp_path / "cache"))
     outcome = CliRunner().invoke(cli.app, ["data", "psmnist", "--data", str(tmp_path / "data")])
     assert outcome.exit_code != 0
@@ -87,7 +87,7 @@ def test_the_command_refuses_a_file_that_was_tampered_with(tmp_path, monkeypatch
     assert "sequences" not in outcome.output
 
 
-def test_a_killed_download_is_swept_up(server, tmp_path):
+def test_the_remains_of_a_killed_download_are_removed(server, tmp_path):
     folder, address = server
     (folder / "a.bin").write_bytes(b"data")
     dead = tmp_path / f".unicornn-{socket.gethostname()}-{DEAD}-abc"
@@ -97,22 +97,19 @@ def test_a_killed_download_is_swept_up(server, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"a.bin", "served"}
 
 
-def test_without_a_network_the_message_says_what_to_put_where(tmp_path):
+def test_without_a_network_the_error_tells_what_to_put_where(tmp_path):
     file = File("mnist/a.gz", url="http://127.0.0.1:9/a.gz", hash="md5:" + "0" * 32)
     with pytest.raises(MissingData) as error:
         Source(tmp_path / "data").fetch(file)
     for part in ("mnist/a.gz", str(tmp_path / "data"), "http://127.0.0.1:9/a.gz", "--data", "UNICORNN_DATA"):
         assert part in str(error.value)
-
-
-def test_what_cannot_be_fetched_is_described(tmp_path):
     with pytest.raises(MissingData, match="ask the archive"):
         Source(tmp_path).fetch(File("a.ts", about="ask the archive"))
-    with pytest.raises(ValueError, match="hash: expected"):
+    with pytest.raises(ValueError, match=r"^hash: "):
         File("a", url="http://nowhere")
 
 
-def test_the_command_fetches_and_reads(server, tmp_path, monkeypatch):
+def test_the_command_downloads_and_reads(server, tmp_path, monkeypatch):
     folder, address = server
     (tmp_path / "made").mkdir()
     helpers.mnist(tmp_path / "made")

@@ -1,4 +1,4 @@
-"""The data folder of a test: a small one, written by the test in the true formats, or the real one."""
+"""The data folder of a test: a small one written in the original formats, or the real one."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from tests.lab.tasks import helpers
 from unicornn.lab.data import Source
-from unicornn.lab.tasks import worms44
+from unicornn.lab.tasks import worms
 
 
 @pytest.fixture
@@ -19,31 +19,31 @@ def source(tmp_path):
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory):
-    """The real data, with a cache for this run of the tests."""
+    """The real data, with a cache for this test session."""
     folder = os.environ.get("UNICORNN_DATA")
     if not folder or not Path(folder).is_dir():
-        pytest.skip("no real data: UNICORNN_DATA is not the path of a folder")
+        pytest.skip("UNICORNN_DATA is not the path of a folder")
     return Source(folder, tmp_path_factory.mktemp("parsed"))
 
 
 @pytest.fixture(scope="module")
 def small_bidmc(tmp_path_factory):
-    """53 recordings of 40 s: three windows each. The source, the signals (53, 5001, 2) and the numbers (53, 41, 2)."""
+    """53 recordings of 40 s with three windows each; also the signals (53, 5001, 2) and the rates (53, 41, 2)."""
     folder = tmp_path_factory.mktemp("bidmc")
     csv = folder / "data/bidmc/bidmc_csv"
     csv.mkdir(parents=True)
     random = np.random.default_rng(0)
     signals = random.integers(0, 1000, (53, 5001, 2)) * np.array([1, 3])
-    numbers = random.integers(10, 90, (53, 41, 2)).astype(float)
-    numbers[4, 10:20, 0] = np.nan
+    rates = random.integers(10, 90, (53, 41, 2)).astype(float)
+    rates[4, 10:20, 0] = np.nan
     for i in range(53):
         names = ("PLETH", "II") if i % 2 else ("II", "PLETH")  # the order differs in the real files too
         order = (0, 1) if i % 2 else (1, 0)
         rows = "".join(f"{n / 125:.5g},0.5,{x},{y}\n" for n, (x, y) in enumerate(signals[i][:, order].tolist()))
         (csv / f"bidmc_{i + 1:02}_Signals.csv").write_text(f"Time [s], RESP, {names[0]}, {names[1]}\n{rows}")
-        rows = "".join(f"{n},{hr:g},1,{rr:g},NaN\n".replace("nan", "NaN") for n, (rr, hr) in enumerate(numbers[i]))
+        rows = "".join(f"{n},{hr:g},1,{rr:g},NaN\n".replace("nan", "NaN") for n, (rr, hr) in enumerate(rates[i]))
         (csv / f"bidmc_{i + 1:02}_Numerics.csv").write_text(f"Time [s], HR, PULSE, RESP, SpO2\n{rows}")
-    return Source(folder / "data", folder / "cache"), signals, numbers
+    return Source(folder / "data", folder / "cache"), signals, rates
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def small_imdb(source):
             (folder / f"{i}_{8 if feeling == 'pos' else 2}.txt").write_text(text)
     unlabelled = source.data / "imdb/aclImdb/train/unsup"
     unlabelled.mkdir()
-    (unlabelled / "0_0.txt").write_text("word0 nobody knows")
+    (unlabelled / "0_0.txt").write_text("word0 unlabelled")
     (source.data / "glove").mkdir()
     glove = "".join(f"{word} {' '.join(map(str, helpers.vector(word)))}\n" for word in ["word39", *helpers.COMMON[:39]])
     (source.data / "glove/glove.6B.100d.txt").write_text(glove)
@@ -64,7 +64,7 @@ def small_imdb(source):
 
 @pytest.fixture
 def eigenworms_source(source):
-    """40 series of 50 steps, one of which is there twice."""
+    """40 series of 50 steps, one of which occurs twice."""
     pytest.importorskip("aeon.datasets")
     u = np.random.default_rng(0).normal(3, 2, (40, 50, 6)).round(4)
     u[37] = u[2]
@@ -76,8 +76,8 @@ def eigenworms_source(source):
 
 
 @pytest.fixture
-def bearings(source):
-    """44 recordings of 90 to 120 samples: every fault at every load. The source, recordings, faults and loads."""
+def bearings_source(source):
+    """44 recordings of 90 to 120 samples, every fault at every load; also the recordings, faults and loads."""
     random = np.random.default_rng(0)
     lengths, labels, loads = random.integers(90, 120, 44), np.tile(np.arange(11), 4), np.repeat([3, 2, 1, 0], 11)
     values = random.normal(5, 2, lengths.sum()).astype(np.float32)
@@ -88,9 +88,9 @@ def bearings(source):
 
 
 @pytest.fixture
-def worms(source, monkeypatch):
-    """22 worms of 60 to 90 frames, cut to 60; one of 55."""
-    monkeypatch.setattr(worms44, "N", 60)
+def worms44_source(source, monkeypatch):
+    """22 worms of 60 to 90 frames, cut to 60, and one of 55; also the recordings and their labels."""
+    monkeypatch.setattr(worms, "N", 60)
     random = np.random.default_rng(0)
     lengths, labels = random.integers(60, 90, 22), np.arange(22) % 5
     lengths[13] = 55
@@ -99,5 +99,5 @@ def worms(source, monkeypatch):
     classes = np.array(["N2", "a", "b", "c", "d"])
     arrays = {"values": values, "lengths": lengths, "labels": labels, "classes": classes}
     np.savez(source.data / "worms44/worms44.npz", **arrays)
-    worms = [values[end - n : end][:60] for end, n in zip(np.cumsum(lengths), lengths, strict=True)]
-    return source, worms, labels
+    recordings = [values[end - n : end][:60] for end, n in zip(np.cumsum(lengths), lengths, strict=True)]
+    return source, recordings, labels

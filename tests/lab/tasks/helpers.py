@@ -1,4 +1,4 @@
-"""Small data sets in the true formats, and what every test of a task needs."""
+"""Small data sets in the original formats, and helpers of every test of a task."""
 
 import gzip
 from pathlib import Path
@@ -10,20 +10,26 @@ import torch
 from unicornn.lab.tasks import imdb
 
 
-def options(task, **changes):
-    """The task's options, changed."""
-    return {name: values[0] for name, values in task.options.items()} | changes
+def load(task, source, seed=0, **changes):
+    """The splits of a task with its default options, except for the changes."""
+    return task.load(source, {name: values[0] for name, values in task.options.items()} | changes, seed)
 
 
-def needs(real, *files):
-    """Skips where the real data folder lacks a file."""
-    missing = [file.path for file in files if not real.has(file)]
+def load_real(task, real, **changes):
+    """The same from the real data; skips the test if a file is missing."""
+    missing = [file.path for file in task.files if not real.has(file)]
     if missing:
         pytest.skip(f"no {missing[0]} in UNICORNN_DATA")
+    return load(task, real, **changes)
 
 
 def everything(split, draw=-1):
+    """One batch with all sequences."""
     return split.batch(torch.arange(len(split)), draw)
+
+
+def sizes(splits):
+    return [len(split) for split in splits[:3]]
 
 
 def idx(array):
@@ -32,11 +38,11 @@ def idx(array):
 
 
 def mnist(folder: Path, n=60, n_test=10, *, packed=True):
-    """Returns images and labels of both splits."""
+    """Writes random images and labels of both splits, and returns them."""
     random, made = np.random.default_rng(0), []
     (folder / "mnist").mkdir()
-    for name, many in (("train", n), ("t10k", n_test)):
-        images, labels = random.integers(0, 256, (many, 28, 28)), random.integers(0, 10, many)
+    for name, count in (("train", n), ("t10k", n_test)):
+        images, labels = random.integers(0, 256, (count, 28, 28)), random.integers(0, 10, count)
         for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
             path = folder / "mnist" / f"{name}-{kind}-ubyte{'.gz' if packed else ''}"
             path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
@@ -45,7 +51,7 @@ def mnist(folder: Path, n=60, n_test=10, *, packed=True):
 
 
 def cifar10(folder: Path, n=10):
-    """``n`` images in each of the six files; returns the images (6, n, 3, 32, 32) and labels (6, n)."""
+    """Writes ``n`` images to each of the six files; returns the images (6, n, 3, 32, 32) and labels (6, n)."""
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (6, n, 3, 32, 32), np.uint8)
     labels = random.integers(0, 10, (6, n), np.uint8)
@@ -57,7 +63,7 @@ def cifar10(folder: Path, n=10):
 
 
 def ts(path: Path, u, labels, *, regression=False):
-    """Series (n, N, d) as a .ts file."""
+    """Writes series (n, N, d) to a .ts file."""
     classes = "@targetlabel true" if regression else f"@classLabel true {' '.join(sorted(set(labels)))}"
     lines = [
         "@problemName Small", "@timeStamps false", "@missing false", f"@univariate {str(u.shape[2] == 1).lower()}",
@@ -73,12 +79,12 @@ COMMON = [f"word{i}" for i in range(40)]
 
 
 def vector(word):
-    """As GloVe's, with a number by which the word is known again."""
+    """A vector as long as GloVe's that identifies the word."""
     return [COMMON.index(word) + 1.0] * 100
 
 
 def texts():
-    """Split and feeling to 20 reviews; the rare words of each are in no other."""
+    """20 reviews for each split and feeling; each has a rare word that is in no other."""
     random = np.random.default_rng(0)
     made = {}
     for split, feeling in imdb.FOLDERS:

@@ -1,4 +1,4 @@
-"""Mistakes of a task of one's own are found before the first epoch, and named with their split and sample."""
+"""Mistakes in a user's task are found before the first epoch; errors name the split and the sample."""
 
 import dataclasses
 
@@ -6,100 +6,83 @@ import pytest
 import torch
 
 from tests.lab.search.helpers import TASK, NeverRead
+from unicornn.errors import BadType, BadValue
 from unicornn.lab.tasks import Batch, Sequences, Splits
 from unicornn.lab.tasks._checked import load_checked
 
 
-class Own:
-    """A Split without ``target``: every sequence is asked for."""
+class WithoutTarget:
+    """A Split without ``target``: its sequences are checked one by one."""
 
-    def __init__(self, whole):
-        self.whole = whole
+    def __init__(self, base):
+        self.base = base
 
     def __len__(self):
-        return len(self.whole)
+        return len(self.base)
 
     def batch(self, indices, draw):
-        return self.whole.batch(indices, draw)
+        return self.base.batch(indices, draw)
 
 
-def check(change, name="test", own=False, kind="classify", **task):
-    """What load_checked makes of data in which ``change(u, target)`` replaces one split."""
+TARGETS = {"classify": torch.arange(8) % 2, "regress": torch.linspace(0, 1, 8), "forecast": torch.rand(8, 20, 2)}
+
+
+def check(change=None, name="test", kind="classify", wrap=lambda split: split):
+    """Checks data of which ``change(u, target)`` has replaced one split."""
 
     def load(source, options, seed):
         splits = {}
         for each in ("train", "valid", "test"):
-            u, target = torch.rand(8, 20, 2), torch.arange(8) % 2
-            if kind == "regress":
-                target = target.float()
-            if kind == "forecast":
-                target = torch.rand(8, 20, 2)
-            u, target = change(u, target) if each == name else (u, target)
-            splits[each] = Own(Sequences(u, target)) if own else Sequences(u, target)
+            data = torch.rand(8, 20, 2), TARGETS[kind].clone()
+            splits[each] = wrap(Sequences(*(change(*data) if change and each == name else data)))
         return Splits(**splits)
 
-    return load_checked(dataclasses.replace(TASK, load=load, kind=kind, **task), None, {}, 0)
+    return load_checked(dataclasses.replace(TASK, load=load, kind=kind), None, {}, 0)
 
 
-def at(index, value):
+@pytest.mark.parametrize("wrap", [lambda split: split, WithoutTarget], ids=["with target", "without target"])
+@pytest.mark.parametrize(
+    ("kind", "name", "sample", "value"),
+    [
+        *(("classify", name, *bad) for name in ("train", "valid", "test") for bad in ((5, 2), (0, -1))),
+        *((kind, "valid", *bad) for kind in ("regress", "forecast") for bad in ((3, float("nan")), (0, float("inf")))),
+    ],
+)
+def test_invalid_targets(kind, name, sample, value, wrap):
     def change(u, target):
-        target[index] = value
+        target[sample] = value
         return u, target
 
-    return change
-
-
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("name", ["train", "valid", "test"])
-def test_a_class_out_of_range(name, own):
-    with pytest.raises(ValueError, match=rf"^{name}: expected classes from 0 to 1, got 2 in sample 5$"):
-        check(at(5, 2), name, own)
-    with pytest.raises(ValueError, match=rf"^{name}: expected classes from 0 to 1, got -1 in sample 0$"):
-        check(at(0, -1), name, own)
-
-
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("kind", ["regress", "forecast"])
-def test_a_target_that_is_not_finite(kind, own):
-    with pytest.raises(ValueError, match=r"^valid: expected finite targets, got nan in sample 3$"):
-        check(at(3, float("nan")), "valid", own, kind)
-    with pytest.raises(ValueError, match=r"^valid: expected finite targets, got inf in sample 0$"):
-        check(at(0, float("inf")), "valid", own, kind)
-
-
-@pytest.mark.parametrize("name", ["train", "valid", "test"])
-def test_an_empty_split(name):
-    with pytest.raises(ValueError, match=rf"^{name}: expected at least one sequence, got none$"):
-        check(lambda u, target: (u[:0], target[:0]), name)
+    with pytest.raises(BadValue, match=rf"^{name}: .* got {value} in sample {sample}$"):
+        check(change, name, kind, wrap)
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "message"),
+    ("change", "kind", "error"),
     [
-        (
-            lambda u, t: (u[..., :1], t),
-            "classify",
-            r"^test: expected u of shape \(N, b, 2\), got \(20, 1, 1\) in sample",
-        ),
-        (lambda u, t: (u[..., 0], t), "classify", r"^test: expected u of shape \(N, b, 2\), got \(20, 1\) in sample 0"),
-        (lambda u, t: (u.long(), t), "classify", "^test: expected u to be floating-point numbers, got torch.int64"),
-        (lambda u, t: (u[:, :0], t), "classify", "^test: expected at least one step, got none"),
-        (lambda u, t: (u, t.float()), "classify", "^test: expected classes as integers, got torch.float32"),
-        (lambda u, t: (u, t[..., :1]), "forecast", r"^test: expected a target of shape \(N, b, 2\), got \(20, 1, 1\)"),
+        (lambda u, t: (u[:0], t[:0]), "classify", BadValue),
+        (lambda u, t: (u[..., :1], t), "classify", BadValue),
+        (lambda u, t: (u[..., 0], t), "classify", BadValue),
+        (lambda u, t: (u.long(), t), "classify", BadType),
+        (lambda u, t: (u[:, :0], t), "classify", BadValue),
+        (lambda u, t: (u, t.float()), "classify", BadType),
+        (lambda u, t: (u, t[..., :1]), "forecast", BadValue),
     ],
+    ids=["empty", "features", "dimensions", "integers", "no step", "float classes", "forecast"],
 )
-def test_the_form_of_a_sample(change, kind, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        check(change, kind=kind)
+@pytest.mark.parametrize("name", ["train", "valid", "test"])
+def test_invalid_shapes_and_dtypes(change, kind, error, name):
+    with pytest.raises(error, match=f"^{name}: "):
+        check(change, name, kind)
 
 
-def test_what_is_right_passes():
-    assert len(check(lambda u, t: (u, t)).train) == 8
-    assert len(check(lambda u, t: (u, t), kind="regress").train) == 8
-    assert len(check(lambda u, t: (u, t), kind="forecast", own=True).train) == 8
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("wrap", [lambda split: split, WithoutTarget], ids=["with target", "without target"])
+def test_valid_data_pass(kind, wrap):
+    assert len(check(kind=kind, wrap=wrap).train) == 8
 
 
-def test_the_test_set_is_left_alone_if_wanted():
+def test_splits_that_are_not_named_are_not_accessed():
     def load(source, options, seed):
         good = Sequences(torch.rand(8, 20, 2), torch.arange(8) % 2)
         return Splits(good, good, NeverRead())
@@ -107,21 +90,18 @@ def test_the_test_set_is_left_alone_if_wanted():
     load_checked(dataclasses.replace(TASK, load=load), None, {}, 0, ("train", "valid"))
 
 
-def test_what_load_returns_is_named():
-    with pytest.raises(TypeError, match="load: expected Splits of never-read, got NoneType"):
+def test_load_must_return_splits():
+    with pytest.raises(BadType, match=r"^load: expected Splits of never-read, got NoneType"):
         load_checked(dataclasses.replace(TASK, load=lambda *_: None), None, {}, 0)
 
 
-def test_every_sequence_is_asked_for_once_if_there_are_no_targets():
-    asked = []
+def test_every_sequence_is_requested_once_if_there_are_no_targets():
+    requested = []
 
-    class Counted(Own):
+    class Recorded(WithoutTarget):
         def batch(self, indices, draw):
-            asked.append((indices.tolist(), draw))
+            requested.append((indices.tolist(), draw))
             return Batch(torch.zeros(5, len(indices), 2), torch.zeros(len(indices), dtype=torch.int64))
 
-    def load(source, options, seed):
-        return Splits(*[Counted(range(3))] * 3)
-
-    load_checked(dataclasses.replace(TASK, load=load), None, {}, 0)
-    assert asked == [([i], draw) for draw in (0, -1, -1) for i in (0, 0, 1, 2)]
+    load_checked(dataclasses.replace(TASK, load=lambda *_: Splits(*[Recorded(range(3))] * 3)), None, {}, 0)
+    assert requested == [([i], draw) for draw in (0, -1, -1) for i in (0, 0, 1, 2)]

@@ -1,4 +1,4 @@
-"""Every task is trained for two steps, on small files in the true formats and on slices of the real ones."""
+"""Every task is trained for two steps, on small files in the original formats and on slices of the real ones."""
 
 import dataclasses
 import itertools
@@ -10,14 +10,14 @@ import torch
 
 from tests.lab.tasks import helpers
 from unicornn.lab import tasks
-from unicornn.lab.tasks._rows import Rows
+from unicornn.lab.tasks._views import Rows
 from unicornn.lab.training import train
 from unicornn.lab.training._config import resolve
 from unicornn.lab.training._loop import Loop
 
 
 def two_steps(name, source, folder, **settings):
-    """An epoch of two steps, which change the weights."""
+    """Trains for an epoch of two steps, which must change the weights."""
     task, steps = tasks.find(name), Loop.steps
     moved = set()
 
@@ -29,29 +29,36 @@ def two_steps(name, source, folder, **settings):
     config = resolve(task, settings={"batch_size": 8, "eval_batch_size": 16, "epochs": 1, **settings})
     with mock.patch.object(Loop, "steps", only_two):
         run = train(config, folder, source=source)
-    last = config.model_options.get("num_layers", 1) - 1  # the first one's steps are 3e-5 with worms: too few to matter
+    last = (
+        config.model_options.get("num_layers", 1) - 1
+    )  # dt of the first one is 3e-5 for the worms: too small to see a change
     assert {f"rnn.{p}.{last}" for p in "wVbc"} | {"readout.weight", "readout.bias"} <= moved
     assert math.isfinite(run.result["test"])
     assert run.config["metric"] == task.metric.name
     return run
 
 
+FIXTURES = {
+    "eigenworms": "eigenworms_source",
+    "worms44": "worms44_source",
+    "bearings": "bearings_source",
+    "imdb": "small_imdb",
+    "bidmc-rr": "small_bidmc",
+    "bidmc-hr": "small_bidmc",
+}
+
+
 @pytest.fixture
 def small_data(request, source):
-    """The source with small files of a task."""
+    """A task's name, and the source with its small files."""
     name = request.param
     if name == "psmnist":
         helpers.mnist(source.data)
     elif name == "cifar10-noise":
         helpers.cifar10(source.data / "cifar-10-batches-bin")
-    elif name in ("eigenworms", "worms44"):
-        return name, request.getfixturevalue({"eigenworms": "eigenworms_source", "worms44": "worms"}[name])[0]
-    elif name == "bearings":
-        return name, request.getfixturevalue("bearings")[0]
-    elif name == "imdb":
-        request.getfixturevalue("small_imdb")
-    elif name.startswith("bidmc"):
-        return name, request.getfixturevalue("small_bidmc")[0]
+    elif name in FIXTURES:
+        made = request.getfixturevalue(FIXTURES[name])
+        return name, made[0] if isinstance(made, tuple) else made
     return name, source
 
 
@@ -66,15 +73,10 @@ def test_two_steps(small_data, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name in tasks.names() if tasks.find(name).files])
 def test_two_steps_on_real_data(name, real, tmp_path, monkeypatch):
-    """The first sequences only, for the sake of time; the whole is loaded by the tests of the task."""
+    """On the first sequences only; the test of each task loads all of them."""
     task = tasks.find(name)
-    helpers.needs(real, *task.files)
-    whole = task.load
-
-    def slices(*arguments):
-        splits = whole(*arguments)
-        cut = [Rows(split, torch.arange(min(len(split), 24)).numpy()) for split in splits[:3]]
-        return type(splits)(*cut, splits.embedding)
-
-    monkeypatch.setattr(tasks._registry, "_built_in", lambda: {name: dataclasses.replace(task, load=slices)})
+    splits = helpers.load_real(task, real)
+    few = [Rows(split, torch.arange(min(len(split), 24)).numpy()) for split in splits[:3]]
+    sliced = dataclasses.replace(task, load=lambda *_: type(splits)(*few, splits.embedding))
+    monkeypatch.setattr(tasks._registry, "_built_in", lambda: {name: sliced})
     two_steps(name, real, tmp_path / "run")

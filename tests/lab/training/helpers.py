@@ -28,7 +28,7 @@ def load(source, options, seed):
     for split, n in enumerate((options["n"], 24, 40)):
         u = torch.rand(n, options["N"], 2, generator=torch.Generator().manual_seed(split))
         splits.append(Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long()))
-    return Splits.of(splits)
+    return Splits(*splits)
 
 
 TASK = Task(

@@ -66,5 +66,5 @@ def test_sequences_are_cut_to_the_longest_of_a_batch():
 
 
 def test_sequences_need_as_many_targets():
-    with pytest.raises(ValueError, match="target: expected one for each of the 3 sequences, got 2"):
+    with pytest.raises(ValueError, match=r"^target: "):
         Sequences(torch.zeros(3, 4, 1), torch.zeros(2))

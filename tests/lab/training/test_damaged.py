@@ -97,7 +97,7 @@ def test_predictions_that_unpack_to_too_much(finished, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     np.savez_compressed(folder / "predictions.npz", target=np.zeros(10000), prediction=np.zeros(10000))
-    monkeypatch.setattr(_archives, "MOST_AT_ONCE", 10000)
+    monkeypatch.setattr(_archives, "MAX_MEMBER", 10000)
     with pytest.raises(NotARun, match=r"predictions\.npz: expected .* at most 10,000 bytes"):
         Run(folder).check()
 

@@ -1,4 +1,4 @@
-"""Data files: found, fetched and verified, read from their original formats, cached where reading is slow."""
+"""Data files: located, downloaded and verified, read in their original formats, cached where parsing is slow."""
 
 from unicornn.errors import CorruptData as CorruptData
 from unicornn.errors import MissingData as MissingData

@@ -1,7 +1,7 @@
-"""Reading folders, .tar (plain, .gz, .xz) and .zip in place: nothing is ever unpacked to a path.
+"""Reads files in folders, .tar (plain, .gz, .xz) and .zip in place: nothing is extracted to disk.
 
-What is read is a regular file: links are not followed, and pipes and devices, which may never end, are refused. What a
-file unpacks to is counted, so that a small one cannot fill the memory.
+Only regular files are read: links are not followed, and pipes and devices, which may never end, raise an error. The
+unpacked size is limited, so that a small archive cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -22,72 +22,68 @@ from typing import IO, Any, Self
 
 from unicornn.errors import CorruptData
 
-MOST = 4 << 30  # bytes that an archive may unpack to, and
-MOST_AT_ONCE = 1 << 30  # that one of its members may, which is held in memory
+MAX_UNPACKED = 4 << 30  # largest size in bytes of an unpacked archive
+MAX_MEMBER = 1 << 30  # largest size in bytes of one of its members, which is held in memory
 
 _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError)
 
 
 class _Header(tarfile.TarInfo):
-    """tarfile takes a damaged header after the first one for the end of the archive; here it is an error."""
+    """tarfile treats a damaged header after the first one as the end of the archive; here it is an error."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         try:
             return super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
-            if buf and not bytes(buf).strip(b"\0"):  # the block of zeros with which every archive ends
+            if buf and not bytes(buf).strip(b"\0"):  # the block of zeros at the end of every archive
                 raise
             raise tarfile.ReadError(f"{error} where a member or the end of the archive should be") from error
 
 
-class _Counted(io.RawIOBase):
-    """The bytes of a file as they are unpacked, up to ``MOST`` of them."""
+class _Limited(io.RawIOBase):
+    """An unpacked file; reading more than ``MAX_UNPACKED`` bytes of it raises CorruptData."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
-        self._file, self._path, self._left = file, path, MOST
+        self._file, self._path, self._size = file, path, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         content = self._file.read(len(buffer))
-        self._left -= len(content)
-        if self._left < 0:
-            raise CorruptData(f"{self._path}: expected at most {MOST:,} bytes when unpacked, got more")
+        self._size += len(content)
+        _check_unpacked(self._path, self._size)
         buffer[: len(content)] = content
         return len(content)
 
 
-def fits(path: Path, name: str, size: int) -> None:
-    """CorruptData if a member is too large to be held in memory."""
-    if size > MOST_AT_ONCE:
-        raise CorruptData(f"{path}: expected {name} to have at most {MOST_AT_ONCE:,} bytes when unpacked, got {size:,}")
+def _check_unpacked(path: Path, size: int) -> None:
+    if size > MAX_UNPACKED:
+        raise CorruptData(f"{path}: expected at most {MAX_UNPACKED:,} bytes when unpacked, got more")
+
+
+def check_member(path: Path, name: str, size: int) -> None:
+    """Raises CorruptData if a member is too large to be held in memory."""
+    if size > MAX_MEMBER:
+        raise CorruptData(f"{path}: expected {name} to have at most {MAX_MEMBER:,} bytes when unpacked, got {size:,}")
 
 
 def ordinary(path: Path) -> Path:
-    """The path, if it is a file or a folder; CorruptData if it is a pipe, a socket or a device.
-
-    Example:
-        >>> from unicornn.lab.data._archives import ordinary
-        >>> ordinary(Path("/dev/zero"))
-        Traceback (most recent call last):
-            ...
-        unicornn.errors.CorruptData: /dev/zero: expected a file or a folder, got a device, a pipe or a socket
-    """
+    """The path, if it is a file or a folder; CorruptData if it is a pipe, a socket or a device."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise CorruptData(f"{path}: expected a file or a folder, got a device, a pipe or a socket")
     return path
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turns what the libraries raise on a damaged file into CorruptData, naming the file."""
+def _damage_is_corrupt_data(path: Path) -> Iterator[None]:
+    """Turns the libraries' errors for damaged files into CorruptData, which names the file."""
     try:
         yield
     except _DAMAGE as error:
         raise CorruptData(f"{path}: damaged or cut short: {error}") from error
-    except (RuntimeError, NotImplementedError) as error:  # of zipfile: encrypted, or packed in an unknown way
+    except (RuntimeError, NotImplementedError) as error:  # from zipfile: encrypted, or an unknown compression
         raise CorruptData(f"{path}: cannot be unpacked: {error}") from error
 
 
@@ -97,25 +93,13 @@ def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def members(path: Path, *patterns: str) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the files in a folder or archive whose names end as one of the patterns does.
+    """Names and contents of the files in a folder or archive whose names match a pattern, in the archive's order.
+
+    Links, devices and hidden files (``._name``) are skipped.
 
     Args:
-        path: a folder, a .tar, packed or not, or a .zip; what it is is seen from its first bytes.
-        patterns: the last parts of a name, ``*`` for anything but a slash: "train/pos/*.txt".
-
-    They come in the archive's own order. Links, devices and hidden files (``._name``) within it are left out.
-
-    Example:
-        >>> import io, tempfile, tarfile
-        >>> from pathlib import Path
-        >>> from unicornn.lab.data._archives import members
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with tarfile.open(Path(folder) / "a.tar.gz", "w:gz") as tar:
-        ...         info = tarfile.TarInfo("a/train/1.txt")
-        ...         info.size = 5
-        ...         tar.addfile(info, io.BytesIO(b"hello"))
-        ...     list(members(Path(folder) / "a.tar.gz", "train/*.txt"))
-        [('a/train/1.txt', b'hello')]
+        path: Folder, .tar (packed or not) or .zip, recognised by its first bytes.
+        patterns: Last parts of a name, with ``*`` for anything but a slash: "train/pos/*.txt".
     """
     wanted = _pattern(patterns)
 
@@ -136,19 +120,18 @@ def _in_folder(path: Path, chosen: Callable[[str], bool]) -> Iterator[tuple[str,
             full = Path(folder, file)
             name = full.relative_to(path.parent).as_posix()
             if chosen(name) and stat.S_ISREG(full.lstat().st_mode):
-                fits(path, name, full.lstat().st_size)
+                check_member(path, name, full.lstat().st_size)
                 yield name, full.read_bytes()
 
 
 def _in_zip(path: Path, chosen: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    with reading(path), zipfile.ZipFile(path) as archive:
-        left = MOST
+    with _damage_is_corrupt_data(path), zipfile.ZipFile(path) as archive:
+        size = 0
         for info in archive.infolist():
             if not info.is_dir() and chosen(info.filename) and not stat.S_ISLNK(info.external_attr >> 16):
-                fits(path, info.filename, info.file_size)
-                left -= info.file_size
-                if left < 0:
-                    raise CorruptData(f"{path}: expected at most {MOST:,} bytes when unpacked, got more")
+                check_member(path, info.filename, info.file_size)
+                size += info.file_size
+                _check_unpacked(path, size)
                 yield info.filename, archive.read(info)
 
 
@@ -156,46 +139,32 @@ def _in_tar(path: Path, chosen: Callable[[str], bool]) -> Iterator[tuple[str, by
     with opened(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Header) as archive:
         for info in archive:
             if info.isreg() and chosen(info.name):
-                fits(path, info.name, info.size)
+                check_member(path, info.name, info.size)
                 file = archive.extractfile(info)
                 content = file.read() if file else b""
                 if len(content) != info.size:
                     raise tarfile.ReadError(f"{info.name} has {len(content)} of its {info.size} bytes")
                 yield info.name, content
-        while unpacked.read(1 << 20):  # to where the checksum is
+        while unpacked.read(1 << 20):  # to the end, where the checksum is
             pass
 
 
 @contextmanager
 def opened(path: Path, member: str = "") -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked as they are read if it is a .gz, an .xz or a .zip with this member.
-
-    Example:
-        >>> import gzip, tempfile
-        >>> from pathlib import Path
-        >>> from unicornn.lab.data._archives import opened
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "words.gz"
-        ...     _ = path.write_bytes(gzip.compress(b"one\\ntwo\\n"))
-        ...     with opened(path) as file:
-        ...         list(file)
-        [b'one\\n', b'two\\n']
-    """
-    with reading(path), ordinary(path).open("rb") as raw:
+    """A file opened for reading, unpacked on the fly if it is a .gz, an .xz or a .zip with this member."""
+    with _damage_is_corrupt_data(path), ordinary(path).open("rb") as raw:
         first = raw.read(6)
         raw.seek(0)
-        if first.startswith(b"\x1f\x8b"):
-            with gzip.open(raw) as file:
-                yield io.BufferedReader(_Counted(file, path))  # type: ignore[arg-type]
-        elif first == b"\xfd7zXZ\x00":
-            with lzma.open(raw) as file:
-                yield io.BufferedReader(_Counted(file, path))
-        elif first.startswith(b"PK\x03\x04"):
+        if first.startswith(b"PK\x03\x04"):
             with zipfile.ZipFile(raw) as archive:
                 names = [name for name in archive.namelist() if _pattern((member,)).fullmatch(name)]
                 if not names:
-                    raise CorruptData(f"{path}: expected a member {member}, found {', '.join(archive.namelist()[:8])}")
+                    raise CorruptData(f"{path}: expected a member {member}, got {', '.join(archive.namelist()[:8])}")
                 with archive.open(names[0]) as file:
-                    yield io.BufferedReader(_Counted(file, path))
+                    yield io.BufferedReader(_Limited(file, path))
+        elif first.startswith(b"\x1f\x8b") or first == b"\xfd7zXZ\x00":
+            unpack: Callable[..., Any] = lzma.open if first.startswith(b"\xfd") else gzip.open
+            with unpack(raw) as file:
+                yield io.BufferedReader(_Limited(file, path))
         else:
             yield raw

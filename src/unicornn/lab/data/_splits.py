@@ -1,4 +1,7 @@
-"""Which sequences are for training, validation and test: by chance, but always by the same one."""
+"""Random splits into training, validation and test, and stratified folds.
+
+Published results depend on them, so they are drawn by a fixed recipe: those of scikit-learn would be other splits.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,34 @@ import numpy as np
 from unicornn.errors import BadValue
 
 
-def held_out(n: int, sizes: tuple[int, ...], seed: int) -> list[np.ndarray]:
-    """The numbers 0 ... n-1 dealt out at random: first those that are left, then as many as each size says.
+def random_split(n: int, sizes: tuple[int, ...], seed: int) -> list[np.ndarray]:
+    """The indices 0 ... n-1 at random: the remaining ones first, then one array for each of the sizes; each sorted.
 
     Example:
-        >>> from unicornn.lab.data._splits import held_out
-        >>> [len(split) for split in held_out(60_000, (3_000,), seed=0)]
+        >>> from unicornn.lab.data._splits import random_split
+        >>> [len(split) for split in random_split(60_000, (3_000,), seed=0)]
         [57000, 3000]
     """
     if sum(sizes) >= n:
-        raise BadValue(f"sizes: expected fewer than the {n} there are, got {' + '.join(map(str, sizes))}")
+        raise BadValue(f"sizes: expected fewer than {n} in total, got {' + '.join(map(str, sizes))}")
     order = np.random.default_rng(seed).permutation(n)
-    left = n - sum(sizes)
-    return [np.sort(split) for split in np.split(order, np.cumsum([left, *sizes])[:-1])]
+    return [np.sort(split) for split in np.split(order, np.cumsum([n - sum(sizes), *sizes])[:-1])]
 
 
-def fifteen_percent(n: int, seed: int) -> list[np.ndarray]:
-    """Training, validation and test: 70/15/15 %, as in the paper.
-
-    Example:
-        >>> from unicornn.lab.data._splits import fifteen_percent
-        >>> [len(split) for split in fifteen_percent(259, seed=0)]
-        [181, 39, 39]
-    """
+def split_70_15_15(n: int, seed: int) -> list[np.ndarray]:
+    """Training, validation and test: 70/15/15 %, as in the paper."""
     size = max(1, round(0.15 * n))
-    return held_out(n, (size, size), seed)
+    return random_split(n, (size, size), seed)
 
 
-def by_group(groups: np.ndarray, seed: int) -> list[np.ndarray]:
-    """70/15/15 % of the groups: members of a group (n,) are never in two splits.
-
-    Example:
-        >>> import numpy as np
-        >>> from unicornn.lab.data._splits import by_group
-        >>> [len(split) for split in by_group(np.arange(100) // 10, seed=0)]
-        [60, 20, 20]
-    """
+def split_groups_70_15_15(groups: np.ndarray, seed: int) -> list[np.ndarray]:
+    """70/15/15 % of the groups: all members of a group (n,) are in the same split."""
     names, member = np.unique(groups, return_inverse=True)
-    return [np.flatnonzero(np.isin(member, split)) for split in fifteen_percent(len(names), seed)]
+    return [np.flatnonzero(np.isin(member, split)) for split in split_70_15_15(len(names), seed)]
 
 
 def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each sequence (n,): every class, and the whole, spread over the folds as evenly as can be.
+    """Fold of each sequence (n,): sequences, and those of each class, are divided as evenly as possible.
 
     Example:
         >>> import numpy as np
@@ -57,7 +46,7 @@ def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> np.ndarray:
         array([9, 9, 9, 9, 8])
     """
     shuffled = np.random.default_rng(seed).permutation(len(labels))
-    dealt = shuffled[np.argsort(labels[shuffled], kind="stable")]  # class after class, in random order within each
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]  # in random order within each class
     fold = np.empty(len(labels), np.int64)
-    fold[dealt] = np.arange(len(labels)) % folds
+    fold[by_class] = np.arange(len(labels)) % folds
     return fold

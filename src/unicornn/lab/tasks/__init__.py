@@ -1,4 +1,4 @@
-"""The paper's experiments, one file each, found by name; a file of one's own is found by its path."""
+"""The paper's experiments and some of our own, found by name; a user's task file is found by its path."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a task is: its data, its protocol, the paper's hyperparameters and its metric.
+"""The parts of a task: its data, protocol, metric and the paper's hyperparameters.
 
-Letters: N length, b batch, d input features; n sequences in all.
+Symbols: N length, b batch size, d input features, n number of sequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn.errors import BadValue
+from unicornn import _checks as checks
+from unicornn.errors import BadType, BadValue
 from unicornn.lab._metric import Metric
 from unicornn.lab.data._files import File, Source
 
@@ -25,11 +26,11 @@ KINDS = {  # kind of task: its metric
 
 
 class Batch(NamedTuple):
-    """Some sequences, time first.
+    """A batch of sequences, time first.
 
-    Shapes: u (N, b, d), or (N, b) integers for text; target (b,) classes or numbers, (N, b, k) for a forecast;
-    lengths (b,) or None if all are N long. There may be k sequences to every target, one after another, (N, b·k, d):
-    then the network's outputs for them are averaged, for classes their log-probabilities.
+    Shapes: u (N, b, d), or integers (N, b) for text; target (b,) classes or numbers, (N, b, k) for a forecast; lengths
+    (b,), or None if all sequences have N steps. There may be k consecutive sequences for every target, (N, b·k, d):
+    the network's outputs for them are then averaged (for classes, their log-probabilities).
 
     Example:
         >>> import torch
@@ -44,11 +45,11 @@ class Batch(NamedTuple):
 
 
 class Split(Protocol):
-    """One split of the data: the training, the validation or the test set.
+    """The training, validation or test set: any class with these two methods, such as ``Sequences``.
 
-    ``Sequences`` is one; a class of one's own needs these two methods. It may have ``sizes``, a tensor (n,)
-    of the sequences' lengths: then those in a batch are of similar length. And it may have ``target``, a tensor of all
-    targets, sequence by sequence: then they are checked before training without a look at each sequence.
+    Two attributes are optional. With ``sizes``, a tensor (n,) of the sequences' lengths, batches are made of sequences
+    of similar length. With ``target``, a tensor of the targets of all sequences, targets are checked before training
+    without making every sequence.
 
     Example:
         >>> import torch
@@ -65,21 +66,21 @@ class Split(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
-        """The sequences with these indices. Whatever is random in them depends on (index, draw) alone: ``draw`` is the
-        epoch in training and -1 otherwise, so that runs can be repeated and resumed."""
+        """The sequences with these indices. Anything random in them must depend on (index, draw) alone, so that runs
+        can be repeated and resumed; ``draw`` is the epoch in training and -1 otherwise."""
         ...
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """A Split held in memory, or memory-mapped.
+    """A Split held in memory or memory-mapped.
 
     Args:
-        u: (n, N, d), or (n, N) integers for text.
-        target: (n,) or (n, N, k).
-        lengths: (n,) or None.
-        change: if given, called with the chosen u (b, N, d), their indices (b,) and the draw; returns what the network
-            sees instead, (b, N', d).
+        u: Sequences (n, N, d), or integers (n, N) for text.
+        target: Targets (n,) or (n, N, k).
+        lengths: Lengths (n,), or None if all sequences have N steps.
+        change: Function called with the chosen u (b, N, d), their indices (b,) and the draw; returns the network's
+            input (b, N', d).
 
     Example:
         >>> import torch
@@ -97,7 +98,7 @@ class Sequences:
     def __post_init__(self) -> None:
         for name, value in (("target", self.target), ("lengths", self.lengths)):
             if value is not None and len(value) != len(self.u):
-                raise BadValue(f"{name}: expected one for each of the {len(self.u)} sequences, got {len(value)}")
+                raise BadValue(f"{name}: expected one per sequence ({len(self.u)}), got {len(value)}")
 
     def __len__(self) -> int:
         return len(self.u)
@@ -114,13 +115,13 @@ class Sequences:
 
 
 class Splits(NamedTuple):
-    """What ``Task.load`` returns. ``embedding`` (words, k) are a text's initial word vectors.
+    """The result of ``Task.load``. ``embedding`` (words, k) holds the initial word vectors of a text.
 
     Example:
         >>> import torch
         >>> from unicornn.lab.tasks import Sequences, Splits
-        >>> splits = [Sequences(torch.zeros(n, 100, 3), torch.zeros(n)) for n in (70, 15, 15)]
-        >>> len(Splits.of(splits).test)
+        >>> train, valid, test = (Sequences(torch.zeros(n, 100, 3), torch.zeros(n)) for n in (70, 15, 15))
+        >>> len(Splits(train, valid, test).test)
         15
     """
 
@@ -129,36 +130,31 @@ class Splits(NamedTuple):
     test: Split
     embedding: Tensor | None = None
 
-    @classmethod
-    def of(cls, splits: Iterable[Split], embedding: Tensor | None = None) -> Splits:
-        train, valid, test = splits
-        return cls(train, valid, test, embedding)
-
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained; ``--set NAME=VALUE`` changes any of it.
+    """Settings of the training; ``--set NAME=VALUE`` changes any of them.
 
     Args:
-        lr: learning rate (the highest one of the schedule).
-        batch_size: sequences in a batch, over all processes.
-        epochs: how many.
+        lr: Learning rate (the highest one of the schedule).
+        batch_size: Number of sequences in a batch, over all processes.
+        epochs: Number of epochs.
         schedule: "step" (the paper's: divided by ten after ``drop_after`` epochs), "onecycle", "cosine" or "constant".
-        drop_after: epochs before the step; 0 for none.
+        drop_after: Number of epochs before the learning rate drops; 0 for no drop.
         optimizer: "adam" or "adamw".
-        weight_decay: of the optimiser.
-        clip: largest norm of the gradient; 0 for no clipping.
-        layers_rate: the share of the learning rate at which the recurrent layers learn; the readout learns at all.
-        words_rate: the same for word vectors; it may be more than 1.
+        weight_decay: Weight decay of the optimiser.
+        clip: Largest norm of the gradient; 0 for no clipping.
+        layers_rate: Factor of the learning rate for the recurrent layers; the readout has the full rate.
+        words_rate: Factor of the learning rate for word vectors; it may be larger than 1.
         words_eps: Adam's ε for word vectors. Adam moves every number by about the learning rate, however small its
-            gradient is, unless it is below ε. With a large one, rare words are moved as little as they matter, and are
-            not learned by heart.
-        average: the weights that are judged, and kept, are an exponential average over steps, of which each step keeps
-            this share, as 0.998; 0 for no average.
-        bptt: steps at a sequence's end through which the gradient goes back (truncated back-propagation through time);
-            0 for all.
-        standardise: a regression's readout starts from the mean and the deviation of the training targets.
-        eval_batch_size: sequences in a batch of validation and test.
+            gradient, unless the gradient is below ε. A large ε therefore moves rare words little, which keeps the
+            network from memorising them.
+        average: Share of an exponential average of the weights that each step keeps, for example 0.998; the averaged
+            weights are evaluated and saved. 0 for no average.
+        bptt: Number of steps at the end of a sequence through which gradients are propagated (truncated
+            back-propagation through time); 0 for all.
+        standardise: Start the readout of a regression from the mean and deviation of the training targets.
+        eval_batch_size: Number of sequences in a batch of validation and test.
 
     Example:
         >>> from unicornn.lab.tasks import Training
@@ -184,9 +180,9 @@ class Training:
 
 
 class Quoted(NamedTuple):
-    """A published number, in the task's metric (accuracies as fractions), and where it is from.
+    """A published result in the task's metric (accuracies as fractions), and its source.
 
-    ``only`` names the options for which it holds, if not for all.
+    ``only`` maps options to the values for which the result holds, if not for all.
 
     Example:
         >>> from unicornn.lab.tasks import Quoted
@@ -205,25 +201,26 @@ class Quoted(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """An experiment. Write a file with ``TASK = Task(...)`` and give its path to ``unicornn train``.
+    """An experiment. Write a file with ``TASK = Task(...)`` and pass its path to ``unicornn train``.
 
     Args:
-        name: as on the command line.
-        title: one line.
+        name: Name on the command line.
+        title: Description in one line.
         kind: "classify" (accuracy, cross-entropy), "regress" (RMSE) or "forecast" (NRMSE of a sequence).
-        load: called with a ``Source`` (where files are), the task's options and the seed; returns ``Splits``.
-        d: input features (for text: the size of a word vector).
-        outputs: classes, or numbers to predict.
-        size: the data in words, "60,000 images, N = 784, d = 1".
-        models: for each model with published settings, the arguments of its constructor.
-        training: the protocol.
-        options: what else can be chosen: name to the possible values, the default first; a single number is a default
-            that may be any number, and a single tuple one that may be any numbers.
-        variants: named sets of changes, over all of the above: ``{"256": {"hidden_size": 256, "lr": 2.51e-3}}``.
-        paper: published numbers.
-        files: the data files; none if it is generated or comes with a library.
-        text: whether the input is words, embedded first. An option ``embedding_dropout`` is the share of them left out.
-        protocol: what a reader must know beside the numbers.
+        load: Function of a ``Source`` (where files are), the task's options and the seed; returns ``Splits``.
+        d: Number of input features (for text, the size of a word vector).
+        outputs: Number of classes, or of values to predict.
+        size: Size of the data, such as "60,000 images, N = 784, d = 1".
+        models: Constructor arguments of each model with published settings.
+        training: Settings of the training.
+        options: Possible values of each option of the task, the default first. A single number is a default that may be
+            replaced by any number, a single tuple one that may be replaced by any numbers.
+        variants: Named sets of changes to any of the above: ``{"256": {"hidden_size": 256, "lr": 2.51e-3}}``.
+        paper: Published results.
+        files: Data files; empty if the data are generated or come with a library.
+        text: Whether the input is words, which are embedded first. An option ``embedding_dropout`` is the share of
+            words that are dropped.
+        protocol: Anything else a reader of the results must know.
 
     Example:
         >>> from unicornn.lab import tasks
@@ -257,3 +254,23 @@ class Task:
     @property
     def metric(self) -> Metric:
         return KINDS[self.kind]
+
+
+def integer_list(name: str, value: Any, least: int) -> list[int]:
+    """The integers of an option given as one number or several, by the command line or by config.json.
+
+    Example:
+        >>> integer_list("stages", [20.0, 40], least=1)
+        [20, 40]
+    """
+    numbers = value if isinstance(value, (tuple, list)) else [value]
+    try:
+        rounded = [int(number) if number == int(number) else number for number in numbers]
+    except (TypeError, ValueError, OverflowError):
+        raise BadType(f"{name}: expected integers such as 1000,10000, got {value!r}") from None
+    return [checks.integer(name, number, least) for number in rounded]
+
+
+def length_in_epoch(lengths: Sequence[int], draw: int) -> int:
+    """Length of the sequences in epoch ``draw``; the last one in later epochs, and in validation and test (-1)."""
+    return lengths[min(draw, len(lengths) - 1)] if draw >= 0 else lengths[-1]

@@ -1,4 +1,4 @@
-"""A task's data, looked at before the first epoch: a mistake is named then, with its split and its sample."""
+"""Checks of a task's data before the first epoch; errors name the split and the sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unicornn.errors import BadType, BadValue
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Batch, Split, Splits, Task
+from unicornn.lab.tasks._base import Batch, Splits, Task
 
 SPLITS = ("train", "valid", "test")
 
@@ -18,31 +18,29 @@ SPLITS = ("train", "valid", "test")
 def load_checked(
     task: Task, source: Source, options: Mapping[str, Any], seed: int, names: Sequence[str] = SPLITS
 ) -> Splits:
-    """The task's splits, of which these have been looked at: at least one sequence each, all targets as they should be.
+    """The task's splits, after checking those in ``names``: at least one sequence, valid shapes and targets.
 
-    The others are left alone: a search does not even count the test set.
-
-    Example:
-        >>> from unicornn.lab import tasks
-        >>> from unicornn.lab.data import Source
-        >>> from unicornn.lab.tasks._checked import load_checked
-        >>> len(load_checked(tasks.find("digits"), Source(), {}, seed=0).test)
-        360
+    The others are not accessed: a search does not even count the test set.
     """
     splits = task.load(source, options, seed)
     if not isinstance(splits, Splits):
         raise BadType(f"load: expected Splits of {task.name}, got {type(splits).__name__}")
     for name in names:
-        split = getattr(splits, name)
+        split, draw = getattr(splits, name), 0 if name == "train" else -1
         if len(split) < 1:
             raise BadValue(f"{name}: expected at least one sequence, got none")
-        _check_batch(task, name, split.batch(torch.tensor([0]), 0 if name == "train" else -1))
-        _check_targets(task, name, split)
+        _check_sample(task, name, split.batch(torch.tensor([0]), draw))
+        targets = getattr(split, "target", None)
+        if targets is not None:
+            _check_targets(task, name, targets)
+        else:
+            for index in range(len(split)):
+                _check_targets(task, name, split.batch(torch.tensor([index]), draw).target, index)
     return splits
 
 
-def _check_batch(task: Task, name: str, batch: Batch) -> None:
-    """The form of the first sample."""
+def _check_sample(task: Task, name: str, batch: Batch) -> None:
+    """Shapes and dtypes of the first sample."""
     features = "" if task.text else f", {task.d}"
     if batch.u.dim() != (2 if task.text else 3) or (not task.text and batch.u.shape[2] != task.d):
         raise BadValue(f"{name}: expected u of shape (N, b{features}), got {tuple(batch.u.shape)} in sample 0")
@@ -55,28 +53,18 @@ def _check_batch(task: Task, name: str, batch: Batch) -> None:
     if task.kind == "forecast" and shape != (len(batch.u), 1, task.outputs):
         raise BadValue(f"{name}: expected a target of shape (N, b, {task.outputs}), got {shape} in sample 0")
     if task.kind != "forecast" and shape[:1] != (1,):
-        raise BadValue(f"{name}: expected one target for each sequence, got shape {shape} for one")
+        raise BadValue(f"{name}: expected one target per sequence, got shape {shape} for sample 0")
 
 
-def _check_targets(task: Task, name: str, split: Split) -> None:
-    """Classes within range, and numbers that are finite; of all samples."""
-    everything = getattr(split, "target", None)
-    if everything is not None:
-        return _check_some(task, name, everything)
-    for index in range(len(split)):
-        _check_some(task, name, split.batch(torch.tensor([index]), 0 if name == "train" else -1).target, index)
-
-
-def _check_some(task: Task, name: str, target: Tensor, sample: int | None = None) -> None:
-    """The targets of all samples, or of one whose number is given."""
+def _check_targets(task: Task, name: str, target: Tensor, sample: int | None = None) -> None:
+    """Classes must be in range and numbers finite; targets of all samples, or of one whose index is given."""
     if task.kind == "classify":
         if target.is_floating_point() or target.dtype == torch.bool:
             raise BadType(f"{name}: expected classes as integers, got {target.dtype}")
-        good, what = (target >= 0) & (target < task.outputs), f"classes from 0 to {task.outputs - 1}"
+        good, expected = (target >= 0) & (target < task.outputs), f"classes from 0 to {task.outputs - 1}"
     else:
-        good, what = target.isfinite(), "finite targets"
-    if good.all():
-        return
-    where = tuple((~good).nonzero()[0].tolist())
-    which = where[0] if sample is None else sample
-    raise BadValue(f"{name}: expected {what}, got {target[where].item():g} in sample {which}")
+        good, expected = target.isfinite(), "finite targets"
+    if not good.all():
+        where = tuple((~good).nonzero()[0].tolist())
+        sample = where[0] if sample is None else sample
+        raise BadValue(f"{name}: expected {expected}, got {target[where].item():g} in sample {sample}")

@@ -14,20 +14,21 @@ from unicornn.errors import BadValue
 from unicornn.lab.tasks._base import Task
 
 
-def _tasks_in(module: ModuleType) -> list[Task]:
-    """A module has one TASK, or several TASKS."""
-    return [*getattr(module, "TASKS", []), *([module.TASK] if hasattr(module, "TASK") else [])]
+def _tasks_in(module: ModuleType) -> dict[str, Task]:
+    """The tasks of a module, which has one TASK or several TASKS, by name."""
+    tasks = [*getattr(module, "TASKS", []), *([module.TASK] if hasattr(module, "TASK") else [])]
+    return {task.name: task for task in tasks}
 
 
 @cache
 def _built_in() -> dict[str, Task]:
-    folder = str(Path(__file__).parent)
-    modules = [importlib.import_module(f"unicornn.lab.tasks.{m.name}") for m in pkgutil.iter_modules([folder])]
-    return {task.name: task for module in modules for task in _tasks_in(module)}
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+    imported = [importlib.import_module(f"unicornn.lab.tasks.{module.name}") for module in modules]
+    return {name: task for module in imported for name, task in _tasks_in(module).items()}
 
 
 def names() -> list[str]:
-    """The names of the tasks that come with the package.
+    """Names of the tasks that come with the package.
 
     Example:
         >>> from unicornn.lab import tasks
@@ -38,7 +39,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Task:
-    """A task of the package by its name, or one's own by the path of its file, ``mine.py`` or ``mine.py:name``.
+    """A task of the package by its name, or a user's by the path of its file: ``mine.py`` or ``mine.py:name``.
 
     Example:
         >>> from unicornn.lab import tasks
@@ -47,14 +48,14 @@ def find(name: str) -> Task:
     """
     path, _, which = name.partition(":")
     if path.endswith(".py"):
-        return _from_file(Path(path), which)
+        return _task_from_file(Path(path), which)
     if name not in _built_in():
         hint = did_you_mean(name, names())
         raise BadValue(f"task: expected one of {', '.join(names())}, or the path of a .py file, got {name!r}{hint}")
     return _built_in()[name]
 
 
-def _from_file(path: Path, which: str) -> Task:
+def _task_from_file(path: Path, which: str) -> Task:
     if not path.is_file():
         raise BadValue(f"task: expected the path of a file with TASK = Task(...), but there is no {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -65,9 +66,9 @@ def _from_file(path: Path, which: str) -> Task:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         raise BadValue(f"task: {path} imports {error.name}, which is not installed") from error
-    found = {task.name: task for task in _tasks_in(module)}
-    if not found:
+    tasks = _tasks_in(module)
+    if not tasks:
         raise BadValue(f"task: expected TASK = Task(...) in {path}, found none")
-    if which and which not in found:
-        raise BadValue(f"task: {path} has {', '.join(found)}, not {which!r}")
-    return found[which] if which else next(iter(found.values()))
+    if which and which not in tasks:
+        raise BadValue(f"task: {path} has {', '.join(tasks)}, not {which!r}")
+    return tasks[which] if which else next(iter(tasks.values()))

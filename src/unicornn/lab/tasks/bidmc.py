@@ -1,18 +1,17 @@
-"""Respiratory and heart rate from 32 s of PPG and ECG: PhysioNet's BIDMC recordings, cut as the TSR archive's.
+"""Respiratory and heart rate from 32 s of PPG and ECG: PhysioNet's BIDMC recordings, cut like the TSR archive's.
 
 Each of the 53 recordings of 8 minutes at 125 Hz is cut into windows of 4000 samples every 3 s. The target is the mean
-of the monitor's numbers, one per second, in the window. Seconds without a number, or with a rate of 0 (recording 13 has
-minutes of them: no breath was seen, not none taken), are left out of the mean, and windows without a single number out
-of the task: 79 of 7,950 for the respiratory rate, none for the heart rate. Windows with a gap in their signals are left
-out too; in version 1.0.0 there is none. Signals and numbers are aligned by their times. With the zeros the rate would
-have a standard deviation of 3.4, without them of 2.9, which is about where the authors' own learning curve begins.
+of the monitor's rates, one per second, in the window. Seconds without a rate, or with a rate of 0 (recording 13 has
+minutes of them, where no breath was detected), do not count, and windows without any rate are dropped: 79 of 7,950 for
+the respiratory rate, none for the heart rate. So are windows with a gap in their signals; version 1.0.0 has no gaps.
+Signals and rates are aligned by their times. The standard deviation of the rate is 3.4 with the zeros and 2.9 without,
+which is about where the authors' own learning curve begins.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -20,25 +19,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.data._formats import read_ts
-from unicornn.lab.data._splits import by_group, fifteen_percent
-from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
-from unicornn.lab.tasks._crops import Shifted
-from unicornn.lab.tasks._rows import Moments, splits
-from unicornn.lab.tasks._stretch import Stretched
+from unicornn.lab.data._splits import split_70_15_15, split_groups_70_15_15
+from unicornn.lab.tasks._augment import shift, stretch
+from unicornn.lab.tasks._base import Quoted, Splits, Task, Training
+from unicornn.lab.tasks._views import Augmented, Slices, mean_and_deviation, moments, split_rows
 
 HZ, SECONDS, EVERY = 125, 32, 3
 N = HZ * SECONDS
 RECORDINGS = range(1, 54)
 SIGNALS, NUMERICS, TIME = ("PLETH", "II"), ("RESP", "HR"), "Time [s]"
-ROUNDED = 0.006  # seconds by which a time may be off: five digits are written, and a row's distance is 0.008
+ROUNDED = 0.006  # tolerance of a time in seconds: times have five digits, and rows are 0.008 s apart
 
-# Some patients were recorded more than once, says the MIMIC II matched ID in the *_Fix.txt: recording to the first one.
+# Recording to the first one of the same patient (the same MIMIC II matched ID in the *_Fix.txt), where it is another.
 SAME_PATIENT = {7: 6, 8: 6, 9: 6, 21: 20, 22: 20, 23: 20, 39: 38}
 
 ARCHIVES = ("bidmc/bidmc_csv.tar.xz", "bidmc/bidmc_csv.tar.gz", "bidmc/bidmc-ppg-and-respiration-dataset-1.0.0.zip")
@@ -56,43 +52,10 @@ FILES = [
 ]
 
 
-@dataclass(frozen=True)
-class Windows:
-    """A Split whose sequences are cut out of long recordings, overlapping or not, when they are asked for.
-
-    Args:
-        signals: (steps of all recordings, d).
-        begin: (n,), each window's first step.
-        target: (n,).
-        mean, deviation: (d,), by which the signals are standardised.
-
-    Example:
-        >>> import numpy as np, torch
-        >>> from unicornn.lab.tasks.bidmc import Windows
-        >>> signals, begin = np.zeros((60_000, 2), np.float32), np.arange(0, 50_000, 375)
-        >>> split = Windows(signals, begin, torch.zeros(len(begin)), torch.zeros(2), torch.ones(2))
-        >>> split.batch(torch.tensor([0, 1]), draw=0).u.shape
-        torch.Size([4000, 2, 2])
-    """
-
-    signals: np.ndarray
-    begin: np.ndarray
-    target: Tensor
-    mean: Tensor
-    deviation: Tensor
-
-    def __len__(self) -> int:
-        return len(self.begin)
-
-    def batch(self, indices: Tensor, draw: int) -> Batch:
-        steps = self.begin[indices.numpy()] + np.arange(N)[:, None]
-        return Batch((torch.from_numpy(self.signals[steps]) - self.mean) / self.deviation, self.target[indices])
-
-
 def _columns(content: bytes, name: str, wanted: Sequence[str], hz: int) -> tuple[float, np.ndarray]:
-    """The first row's time in seconds, and columns of a CSV file by their names, (rows, len(wanted)) in float32.
+    """Time of the first row in seconds, and the wanted columns of a CSV file, (rows, len(wanted)) in float32.
 
-    CorruptData if there is not a row every 1/hz seconds.
+    Raises CorruptData unless there is a row every 1/hz seconds.
     """
     head, *rows = content.decode("latin-1").splitlines()
     columns = [column.strip() for column in head.split(",")]
@@ -100,31 +63,31 @@ def _columns(content: bytes, name: str, wanted: Sequence[str], hz: int) -> tuple
     if missing := [column for column in wanted if column not in columns]:
         raise CorruptData(f"{name}: expected columns {', '.join(wanted)}; {', '.join(missing)} is not in {columns}")
     try:
-        found = np.loadtxt(rows, np.float64, delimiter=",", usecols=[columns.index(w) for w in wanted], ndmin=2)
+        table = np.loadtxt(rows, np.float64, delimiter=",", usecols=[columns.index(w) for w in wanted], ndmin=2)
     except ValueError as error:
         raise CorruptData(f"{name}: expected numbers: {error}") from error
-    start = float(found[0, 0]) if len(found) else 0.0
-    expected = start + np.arange(len(found)) / hz
-    wrong = np.flatnonzero(~(np.abs(found[:, 0] - expected) <= ROUNDED))
+    start = float(table[0, 0]) if len(table) else 0.0
+    expected = start + np.arange(len(table)) / hz
+    wrong = np.flatnonzero(~(np.abs(table[:, 0] - expected) <= ROUNDED))
     if len(wrong):
         row = int(wrong[0])
         raise CorruptData(
             f"{name}: expected a row every {1 / hz:g} s; row {row + 1} should be at {expected[row]:g} s, got "
-            f"{found[row, 0]:g} s: rows are missing, doubled or out of order"
+            f"{table[row, 0]:g} s: rows are missing, duplicated or out of order"
         )
-    return start, found[:, 1:].astype(np.float32)
+    return start, table[:, 1:].astype(np.float32)
 
 
 def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """All recordings one after another, and their windows: first step, recording, targets, moments."""
+    """All recordings concatenated; first step, recording, targets and moments of each window."""
     tables: dict[tuple[int, str], tuple[float, np.ndarray]] = {}
     for path in paths:
         single = [(path.name, path.read_bytes())] if path.suffix == ".csv" else None
         for name, content in single or members(path, "bidmc_*_Signals.csv", "bidmc_*_Numerics.csv"):
-            found = re.search(r"bidmc_(\d\d)_(Signals|Numerics)\.csv$", name)
-            if found and content:
-                wanted, hz = (SIGNALS, HZ) if found[2] == "Signals" else (NUMERICS, 1)
-                tables[int(found[1]), found[2]] = _columns(content, f"{path}: {name}", wanted, hz)
+            match = re.search(r"bidmc_(\d\d)_(Signals|Numerics)\.csv$", name)
+            if match and content:
+                wanted, hz = (SIGNALS, HZ) if match[2] == "Signals" else (NUMERICS, 1)
+                tables[int(match[1]), match[2]] = _columns(content, f"{path}: {name}", wanted, hz)
     names = [(number, kind) for number in RECORDINGS for kind in ("Signals", "Numerics")]
     if missing := [f"bidmc_{number:02}_{kind}.csv" for number, kind in names if (number, kind) not in tables]:
         raise CorruptData(f"{paths[0]}: {len(missing)} files are missing or empty, the first is {missing[0]}")
@@ -132,11 +95,11 @@ def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     begin, recording, targets, offset = [], [], [], 0
     for number in RECORDINGS:
         (start, signals), (first_rate, numerics) = tables[number, "Signals"], tables[number, "Numerics"]
-        later = round(start - first_rate)  # those of recording 23 begin a second before its signals
+        later = round(start - first_rate)  # the rates of recording 23 begin a second before its signals
         if not abs(start - first_rate - later) <= ROUNDED:
             raise CorruptData(
-                f"{paths[0]}: expected signals and numbers of recording {number} to begin whole seconds apart, got "
-                f"{start:g} s and {first_rate:g} s"
+                f"{paths[0]}: expected signals and rates of recording {number} to begin a whole number of seconds "
+                f"apart, got {start:g} s and {first_rate:g} s"
             )
         for second in range(0, min((len(signals) - N) // HZ, len(numerics) - SECONDS - later) + 1, EVERY):
             window, rates = signals[second * HZ :][:N], numerics[max(second + later, 0) :][:SECONDS]
@@ -148,82 +111,58 @@ def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
                 targets.append(np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan))
         offset += len(signals)
     if not begin:
-        raise CorruptData(f"{paths[0]}: expected recordings of at least {SECONDS} s, found none")
+        raise CorruptData(f"{paths[0]}: expected recordings of at least {SECONDS} s, got none")
     everything = np.concatenate([tables[number, "Signals"][1] for number in RECORDINGS])
-    first, second_moment = Moments.of([everything[b : b + N] for b in begin])
     return {
         "signals": everything,
         "begin": np.array(begin),
         "recording": np.array(recording),
-        "first": first,
-        "second": second_moment,
+        "moments": moments([everything[b : b + N] for b in begin]),
         **dict(zip(NUMERICS, np.stack(targets, axis=1).astype(np.float32), strict=True)),
     }
 
 
-def _parse_ts(paths: Sequence[Path], name: str) -> dict[str, np.ndarray]:
-    """The same from the TSR archive, where the windows are already cut."""
-    series, targets = zip(*map(read_ts, paths), strict=True)
-    u = np.concatenate(series)
-    if u.shape[1:] != (N, 2):
-        raise CorruptData(f"{paths[0]}: expected series of {N} steps in 2 channels, got {u.shape[1:]}")
-    first, second = Moments.of(u)
-    begin, target = N * np.arange(len(u)), np.concatenate(targets).astype(np.float32)
-    return {"signals": u.reshape(-1, 2), "begin": begin, "first": first, "second": second, name: target}
-
-
-def load(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``name``: "RESP" or "HR"."""
-    by, shift = options["stretch"], options["shift"]
+    by, steps = options["stretch"], options["shift"]
     if not 0 <= by < 1:
-        raise BadValue(f"stretch: expected a number from 0 to below 1, got {by}")
-    if not 0 <= shift < N:
-        raise BadValue(f"shift: expected a number of steps from 0 to below {N}, got {shift}")
-    if options["source"] == "csv":
-        paths = list(dict.fromkeys(source.find(*FILES)))
-        arrays = source.cached(
-            "bidmc", paths, f"{SECONDS} s every {EVERY} s, 0 is no number, aligned by time", lambda: _parse(paths)
-        )
-    elif options["split"] != "random":
-        raise BadValue("split: expected 'random' with source=ts, whose windows do not say whose they are")
-    else:
-        short = {"RESP": "RR", "HR": "HR"}[name]
-        about = f"BIDMC32{short} of the TSR archive of time series regression, http://tseregression.org"
-        paths = source.find(*(File(f"tsr/BIDMC32{short}_{split}.ts", about=about) for split in ("TRAIN", "TEST")))
-        arrays = source.cached(f"bidmc-{short.lower()}-ts", paths, "", lambda: _parse_ts(paths, name))
+        raise BadValue(f"stretch: expected a number in [0, 1), got {by}")
+    if not 0 <= steps < N:
+        raise BadValue(f"shift: expected a number of steps from 0 to below {N}, got {steps}")
+    paths = list(dict.fromkeys(source.find(*FILES)))
+    settings = f"{SECONDS} s every {EVERY} s, rate 0 is missing, aligned by time, moments"
+    arrays = source.cached("bidmc", paths, settings, lambda: _parse(paths))
     known = np.flatnonzero(np.isfinite(arrays[name]))
     if options["split"] == "random":
-        rows = fifteen_percent(len(known), options["split_seed"])
+        rows = split_70_15_15(len(known), options["split_seed"])
     else:
-        whose = arrays["recording"][known]
+        groups = arrays["recording"][known]
         if options["split"] == "patient":
-            whose = np.array([SAME_PATIENT.get(number, number) for number in whose.tolist()])
-        rows = by_group(whose, options["split_seed"])
+            groups = np.array([SAME_PATIENT.get(number, number) for number in groups.tolist()])
+        rows = split_groups_70_15_15(groups, options["split_seed"])
     rows = [known[split] for split in rows]
-    statistics = Moments(arrays["first"], arrays["second"]).over(rows[0])
-    target = torch.from_numpy(np.array(arrays[name]))
-    found = splits(Windows(arrays["signals"], arrays["begin"], target, *statistics), rows)
+    begin, target = np.array(arrays["begin"]), torch.from_numpy(np.array(arrays[name]))
+    statistics = mean_and_deviation(arrays["moments"], rows[0])
+    splits = split_rows(Slices(arrays["signals"], begin, np.full(len(begin), N), target, *statistics), rows)
     if by:
-        found = found._replace(train=Stretched(found.train, by, seed))
-    three = found.train, found.valid, found.test
-    return Splits.of(Shifted(split, shift, seed) for split in three) if shift else found
+        splits = splits._replace(train=Augmented(splits.train, partial(stretch, by=by, seed=seed)))
+    if steps:
+        train, valid, test = (Augmented(split, partial(shift, steps=steps, seed=seed)) for split in splits[:3])
+        splits = Splits(train, valid, test)
+    return splits
+
+
+Results = dict[str, tuple[float, float]]  # model to mean and deviation of the RMSE
 
 
 def _task(
-    name: str,
-    title: str,
-    numeric: str,
-    windows: int,
-    lr: float,
-    dt: float,
-    alpha: float,
-    paper: dict[str, tuple[float, float]],
+    name: str, title: str, numeric: str, windows: int, lr: float, dt: float, alpha: float, paper: Results
 ) -> Task:
     return Task(
         name=name,
         title=title,
         kind="regress",
-        load=partial(load, numeric),
+        load=partial(load_bidmc, numeric),
         d=2,
         outputs=1,
         size=f"{windows:,} windows, N = 4000, d = 2",
@@ -234,23 +173,17 @@ def _task(
             **{name: {"hidden_size": 128} for name in ("lstm", "exprnn", "cornn")},  # the table gives no sizes
         },
         training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
-        options={
-            "split": ("random", "recording", "patient"),
-            "source": ("csv", "ts"),
-            "split_seed": (0,),
-            "stretch": (0.0,),
-            "shift": (0,),
-        },
+        options={"split": ("random", "recording", "patient"), "split_seed": (0,), "stretch": (0.0,), "shift": (0,)},
         paper=[Quoted(model, *numbers, source="Table 4") for model, numbers in paper.items()],
         files=FILES,
-        protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, as the TSR archive's 7,949; {windows:,} "
-        "have a rate to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, "
-        "so almost all of a test window has been seen in training. split=recording keeps a recording in one split, "
-        "split=patient all recordings of a patient (46 patients; some were recorded more than once). Targets in their "
-        "own units; RMSE over all windows. Channels standardised by the training set. stretch=0.3: windows of the "
-        "training set are played up to 1.3 times as fast or as slow, and their rates are changed likewise. "
-        "shift=500: windows have 3,500 samples, from a random one of their first 501 on; outputs for three such pieces "
-        "are averaged in validation and test.",
+        protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, like the TSR archive's 7,949; {windows:,} "
+        "have a rate to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, so "
+        "most of each test window has been seen in training. split=recording keeps the windows of a recording in one "
+        "split, split=patient those of a patient (46 patients; some were recorded more than once). Targets in their "
+        "original units; RMSE over all windows. Channels standardised by the training set. stretch=0.3: training "
+        "windows are played up to 1.3 times as fast or as slow, and their rates are scaled accordingly. shift=500: "
+        "windows have 3,500 samples, starting at a random one of the first 501; the outputs for three such pieces are "
+        "averaged in validation and test.",
     )
 
 

@@ -1,13 +1,10 @@
 """Noise-padded CIFAR-10: the 32 rows of an image, one per step, then 968 steps of noise.
 
-A step holds a row's red, green and blue pixels, 3 × 32 numbers in [0, 1]; nothing else is done to them, as in the
-authors' code. The noise is uniform in [0, 1], the range of the pixels, as in the paper. With pixels=standardised, the
-pixels have mean 0 and deviation 1 over all training images, and uniform noise has their range again.
+A step holds the red, green and blue pixels of a row, 3 × 32 numbers.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +19,12 @@ from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_cifar10
-from unicornn.lab.data._splits import held_out
-from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
-from unicornn.lab.tasks._rows import Rows
+from unicornn.lab.data._splits import random_split
+from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training, integer_list, length_in_epoch
+from unicornn.lab.tasks._views import Rows
 
 N, ROWS, D = 1000, 32, 96
-MOMENTS = 0.4734, 0.2516  # of all pixels of the training images, in [0, 1]
+MEAN_AND_DEVIATION = 0.4734, 0.2516  # of all pixels of the training images, in [0, 1]
 
 FILE = File(
     "cifar-10-binary.tar.gz",
@@ -40,43 +37,28 @@ BATCHES = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
 
 @dataclass(frozen=True)
 class Padded:
-    """Rows (b, 32, 96) of bytes to sequences (b, 1000, 96): the pixels, then noise.
+    """Rows (b, 32, 96) of bytes to sequences (b, N, 96): the pixels, then noise.
 
     Args:
-        noise: "fresh": uniform, anew for every image and epoch, always the same with draw -1. "fixed": uniform, one
-            tail per image. "shared": N(0, 1), the same tail for all images.
-        seed: of the noise in training; that of validation and test is the same for all seeds.
-        first: the number of the first image, so that no test image shares its noise with a training image.
-        steps: N, the image and the noise together.
-        short: epochs and steps, (k, 2): the first so many epochs of training end after so many steps, the next so many
-            after so many, and so on.
-        mean, deviation: what is subtracted from pixels and uniform noise, and what they are divided by.
-        flip: in training, half of the images, drawn anew for every epoch, are seen in a mirror, left and right swapped.
-
-    Example:
-        >>> import torch
-        >>> from unicornn.lab.tasks.cifar10_noise import Padded
-        >>> rows = torch.zeros(2, 32, 96, dtype=torch.uint8)
-        >>> Padded("fresh", seed=0, first=0)(rows, torch.tensor([5, 7]), draw=3).shape
-        torch.Size([2, 1000, 96])
+        noise: "fresh": uniform, different for every image and epoch, always the same with draw -1. "shared": N(0, 1),
+            the same for all images.
+        seed: Seed of the noise in training; the noise of validation and test is the same for all seeds.
+        first: Number of the first image, so that no test image shares its noise with a training image.
+        lengths: N of each training epoch; the last one also holds for later epochs, validation and test.
+        mean, deviation: Subtracted from pixels and uniform noise, and their divisor.
+        flip: Mirror a random half of the images (left and right) in every training epoch.
     """
 
     noise: str
     seed: int
     first: int
-    steps: int = N
-    short: tuple[tuple[int, int], ...] = ()
+    lengths: tuple[int, ...] = (N,)
     mean: float = 0.0
     deviation: float = 1.0
     flip: bool = False
 
-    def _length(self, draw: int) -> int:
-        """Of a sequence in this epoch; validation and test have all steps."""
-        ends = itertools.accumulate(epochs for epochs, _ in self.short)
-        return next((n for end, (_, n) in zip(ends, self.short, strict=True) if 0 <= draw < end), self.steps)
-
     def __call__(self, rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-        steps = self._length(draw)
+        steps = length_in_epoch(self.lengths, draw)
         if self.flip and draw >= 0:
             swapped = [_random(self.seed, index, draw, 1).random() < 0.5 for index in (self.first + indices).tolist()]
             mirrored = rows.unflatten(2, (3, 32)).flip(3).flatten(2)
@@ -87,9 +69,8 @@ class Padded:
             u[:, :ROWS].sub_(self.mean).div_(self.deviation)
             u[:, ROWS:] = torch.from_numpy(_random(0).standard_normal((steps - ROWS, D), dtype=np.float32))
             return u
-        changing = self.noise == "fresh" and draw >= 0
         for i, index in enumerate((self.first + indices).tolist()):
-            random = _random(self.seed, index, draw + 1) if changing else _random(0, index, 0)
+            random = _random(self.seed, index, draw + 1) if draw >= 0 else _random(0, index, 0)
             random.random(dtype=np.float32, out=u[i, ROWS:].numpy())
         return u.sub_(self.mean).div_(self.deviation)
 
@@ -99,7 +80,7 @@ def _random(*key: int) -> np.random.Generator:
 
 
 def _parse(path: Path) -> dict[str, np.ndarray]:
-    """Images as rows (n, 32, 96), and labels (n,)."""
+    """Images of both splits as rows (n, 32, 96), and labels (n,)."""
     parsed = {}
     for name, content in members(path, *BATCHES):
         images, labels = read_cifar10(content, f"{path}: {name}")
@@ -115,32 +96,30 @@ def _parse(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def _short(options: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """``short_epochs`` and ``short_steps``, one number or several each, as pairs."""
-    found = []
-    for name, least in (("short_epochs", 0), ("short_steps", ROWS)):
-        numbers = np.atleast_1d(options[name]).tolist()
-        found.append([checks.integer(name, int(n) if float(n).is_integer() else n, least) for n in numbers])
-    epochs, steps = found
+def _epoch_lengths(options: Mapping[str, Any]) -> tuple[int, ...]:
+    """Sequence lengths of the first epochs, from short_epochs and short_steps, and then the full one."""
+    full = checks.integer("steps", options["steps"], ROWS)
+    epochs, steps = (
+        integer_list(name, options[name], least) for name, least in (("short_epochs", 0), ("short_steps", ROWS))
+    )
     if len(epochs) != len(steps):
-        raise BadValue(f"short_steps: expected {len(epochs)} numbers, as short_epochs has, got {len(steps)}")
-    return tuple(zip(epochs, steps, strict=True))
+        raise BadValue(f"short_steps: expected {len(epochs)} numbers, as in short_epochs, got {len(steps)}")
+    return *(n for k, n in zip(epochs, steps, strict=True) for _ in range(k)), full
 
 
-def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def load_cifar10_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
-    images = checks.integer("images", options["images"], 0)
-    steps, short = checks.integer("steps", options["steps"], ROWS), _short(options)
+    images, lengths = checks.integer("images", options["images"], 0), _epoch_lengths(options)
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
-    moments = MOMENTS if options["pixels"] == "standardised" else (0.0, 1.0)
+    statistics = MEAN_AND_DEVIATION if options["pixels"] == "standardised" else (0.0, 1.0)
     splits, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
-        change = Padded(options["noise"], seed, first, steps, short, *moments, options["flip"])
-        splits.append(Sequences(arrays[name], target, change=change))
+        padded = Padded(options["noise"], seed, first, lengths, *statistics, options["flip"])
+        splits.append(Sequences(arrays[name], target, change=padded))
         first += len(target)
     train, test = splits
-    rows, valid = held_out(len(train), (len(train) // 25,), options["split_seed"])
+    rows, valid = random_split(len(train), (len(train) // 25,), options["split_seed"])
     if images > len(rows):
         raise BadValue(f"images: expected at most the {len(rows)} of the training set, got {images}")
     return Splits(Rows(train, rows[: images or None]), Rows(train, valid), test)
@@ -150,23 +129,18 @@ TASK = Task(
     name="cifar10-noise",
     title="Noise-padded CIFAR-10",
     kind="classify",
-    load=load,
+    load=load_cifar10_noise,
     d=D,
     outputs=10,
     size="48,000 / 2,000 / 10,000 images, N = 1000, d = 96",
     models={
         "unicornn": {"hidden_size": 128, "num_layers": 3, "dt": 0.126, "alpha": 13.0, "dropout": 0.1},
-        "lstm": {"hidden_size": 128},
-        "incremental": {"hidden_size": 128},
-        "lipschitz": {"hidden_size": 256},
-        "fastrnn": {"hidden_size": 128},
-        "antisymmetric": {"hidden_size": 256},
-        "gated-antisymmetric": {"hidden_size": 256},
-        "cornn": {"hidden_size": 128},
+        **{name: {"hidden_size": 128} for name in ("lstm", "incremental", "fastrnn", "cornn")},
+        **{name: {"hidden_size": 256} for name in ("lipschitz", "antisymmetric", "gated-antisymmetric")},
     },
     training=Training(lr=3.14e-2, batch_size=30, epochs=500, drop_after=250),
     options={
-        "noise": ("fresh", "fixed", "shared"),
+        "noise": ("fresh", "shared"),
         "steps": (N,),
         "images": (0,),
         "pixels": ("raw", "standardised"),
@@ -188,12 +162,12 @@ TASK = Task(
         Quoted("UnICORNN (L=3)", 0.615, 0.0052, units=128, parameters=47_000, source="Table 8"),
     ),
     files=[FILE],
-    protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation (flip=true: half of "
-    "the training images in a mirror, others in every epoch). Uniform noise, drawn anew for every image and "
-    "epoch, fixed in validation and test; the variant `authors` has what their code has: one N(0, 1) tail for "
-    "all images, which is an easier task, and lr 3.14e-3. steps (N) and images (of the training set; 0 for "
-    "all) make it a smaller task, with results of its own; in the first short_epochs, training sequences, and "
-    "no others, end after short_steps; several numbers for each of the two are stages, one after another. "
-    "pixels=standardised: mean 0 and deviation 1 over all training images, and uniform noise has their range "
-    "again. Table 2 has the best run of each model, Table 8 mean and deviation of 10.",
+    protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation (flip=true mirrors "
+    "a random half of the training images in every epoch). Uniform noise, different for every image and epoch, fixed "
+    "in validation and test; the variant `authors` follows their code: the same N(0, 1) noise for all images, an "
+    "easier task, and lr 3.14e-3. steps (N) and images (of the training set; 0 for all) make the task smaller; report "
+    "such results separately. In the first short_epochs epochs, training sequences end after short_steps steps; "
+    "several numbers for both are consecutive stages. pixels=standardised: mean 0 and deviation 1 over all training "
+    "images, and uniform noise in the range of the pixels. Table 2 has the best run of each model, Table 8 mean and "
+    "deviation of 10 runs.",
 )

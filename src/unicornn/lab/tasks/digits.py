@@ -1,7 +1,7 @@
-"""Scikit-learn's 1797 handwritten digits, 8 × 8 pixels: nothing to download, minutes to learn.
+"""Scikit-learn's 1,797 handwritten digits of 8 × 8 pixels: nothing to download, learned in minutes.
 
-``digits-noise``: the rows of a digit, then noise up to N = 1000, the noise-padded CIFAR-10 task in small.
-``digits``: the 64 pixels one by one in a fixed random order, the permuted sequential MNIST task in small.
+``digits-noise``: the rows of a digit, then noise up to N = 1000; a small version of noise-padded CIFAR-10.
+``digits``: the 64 pixels one by one in a fixed random order; a small version of permuted sequential MNIST.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from unicornn.lab.tasks._base import Sequences, Splits, Task, Training
 N = 1000
 
 
-def _splits(u: Tensor, target: Tensor, change: Callable[[Tensor, Tensor, int], Tensor] | None = None) -> Splits:
-    """60 / 20 / 20 %, stratified, the same for every seed."""
-    from sklearn.model_selection import train_test_split
-
-    rest, test = train_test_split(np.arange(len(u)), test_size=0.2, stratify=target, random_state=0)
-    train, valid = train_test_split(rest, test_size=0.25, stratify=target[rest], random_state=0)
-    return Splits.of(
-        Sequences(u[split], target[split], change=change) for split in map(torch.from_numpy, (train, valid, test))
-    )
-
-
-def _digits() -> tuple[Tensor, Tensor]:
-    """Images (n, 8, 8) with pixels in 0 ... 16, as scikit-learn gives them, and classes (n,)."""
+def _load_digits() -> tuple[Tensor, Tensor]:
+    """Images (n, 8, 8) with pixels from 0 to 16, and classes (n,)."""
     from sklearn.datasets import load_digits
 
     images, classes = load_digits(return_X_y=True)
     return torch.from_numpy(images.reshape(-1, 8, 8)).float(), torch.from_numpy(classes)
 
 
+def _stratified(u: Tensor, target: Tensor, change: Callable[[Tensor, Tensor, int], Tensor] | None = None) -> Splits:
+    """60 / 20 / 20 %, the same for every seed."""
+    from sklearn.model_selection import train_test_split
+
+    rest, test_rows = train_test_split(np.arange(len(u)), test_size=0.2, stratify=target, random_state=0)
+    train_rows, valid_rows = train_test_split(rest, test_size=0.25, stratify=target[rest], random_state=0)
+    train, valid, test = (Sequences(u[r], target[r], change=change) for r in (train_rows, valid_rows, test_rows))
+    return Splits(train, valid, test)
+
+
 def noise_padded(rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-    """Rows (b, 8, 8), then noise, uniform in [0, 16], up to N: drawn from each image's index and the epoch."""
+    """Rows (b, 8, 8), then uniform noise in [0, 16] up to N, which depends on the image's index and the epoch."""
     u = torch.empty(len(rows), N, rows.shape[2])
     u[:, : rows.shape[1]] = rows
     for i, index in enumerate(indices.tolist()):
@@ -49,14 +48,14 @@ def noise_padded(rows: Tensor, indices: Tensor, draw: int) -> Tensor:
     return u
 
 
-def load_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    return _splits(*_digits(), noise_padded)
+def load_digits_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    return _stratified(*_load_digits(), noise_padded)
 
 
-def load_permuted(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    images, classes = _digits()
+def load_permuted_digits(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    images, classes = _load_digits()
     order = torch.randperm(64, generator=torch.Generator().manual_seed(5544))
-    return _splits(images.flatten(1)[:, order, None] / 16, classes)
+    return _stratified(images.flatten(1)[:, order, None] / 16, classes)
 
 
 TASKS = [
@@ -64,7 +63,7 @@ TASKS = [
         name="digits-noise",
         title="Handwritten digits, then noise up to a thousand steps",
         kind="classify",
-        load=load_noise,
+        load=load_digits_noise,
         d=8,
         outputs=10,
         size="1,797 sequences, N = 1000, d = 8",
@@ -74,13 +73,13 @@ TASKS = [
         },
         training=Training(lr=1e-2, batch_size=64, epochs=60, schedule="onecycle", clip=1.0),
         protocol="60/20/20 %, stratified, one split for all seeds. Pixels in [0, 16], one row per step; uniform noise "
-        "in that range, drawn anew for every training epoch, fixed in validation and test. Ours, not the paper's.",
+        "in that range, different in every training epoch, fixed in validation and test. Ours, not the paper's.",
     ),
     Task(
         name="digits",
         title="Handwritten digits pixel by pixel, permuted",
         kind="classify",
-        load=load_permuted,
+        load=load_permuted_digits,
         d=1,
         outputs=10,
         size="1,797 sequences, N = 64, d = 1",

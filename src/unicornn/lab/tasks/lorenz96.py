@@ -1,9 +1,9 @@
-"""The Lorenz 96 system (Suppl. Eq. (81)), as Appendix D and the paper of coRNN (Rusch, Mishra, ICLR 2021) describe it.
+"""The Lorenz 96 system (Suppl. Eq. (81)), as in Appendix D and in the coRNN paper (Rusch, Mishra, ICLR 2021).
 
 x'_j = (x_{j+1} - x_{j-2}) x_{j-1} - x_j + F in five dimensions, cyclic. Each sequence starts uniformly at random within
-1/2 of the equilibrium (F, ..., F) and is seen at 2000 points 0.01 apart; at each of them the state 25 points later is
-to be predicted. F = 0.9 is not chaotic, F = 8 is. With inputs=deviation, x - (F, ..., F) is seen: sequences begin near
-zero then, not with a jump, from which undamped oscillators go on swinging.
+1/2 of the equilibrium (F, ..., F) and has 2000 points 0.01 apart; the target at each point is the state 25 points
+later. F = 0.9 is not chaotic, F = 8 is. With inputs=deviation, the input is x - (F, ..., F): sequences then begin near
+zero, not with a jump that sets undamped oscillators swinging.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ N, AHEAD, STEP, DIMENSIONS, SEQUENCES = 2000, 25, 0.01, 5, 128
 
 
 def derivative(x: np.ndarray, F: float) -> np.ndarray:
-    """Suppl. Eq. (81), x (n, 5)."""
+    """Suppl. Eq. (81) for x (n, 5)."""
     return (np.roll(x, -1, 1) - np.roll(x, 2, 1)) * np.roll(x, 1, 1) - x + F
 
 
@@ -39,20 +39,18 @@ def trajectories(F: float, sequences: int, seed: int) -> np.ndarray:
     return path
 
 
-def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    splits = []
-    for split in range(3):  # the same data for every seed of the training
-        path = torch.from_numpy(trajectories(options["F"], SEQUENCES, split)).float()
-        seen = path[:, :N] - options["F"] if options["inputs"] == "deviation" else path[:, :N]
-        splits.append(Sequences(seen, path[:, AHEAD:]))
-    return Splits.of(splits)
+def load_lorenz96(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    shift = options["F"] if options["inputs"] == "deviation" else 0.0
+    paths = (torch.from_numpy(trajectories(options["F"], SEQUENCES, split)).float() for split in range(3))
+    train, valid, test = (Sequences(path[:, :N] - shift, path[:, AHEAD:]) for path in paths)
+    return Splits(train, valid, test)  # the same data for every seed of the training
 
 
 TASK = Task(
     name="lorenz96",
     title="Lorenz 96: the state 25 steps ahead",
     kind="forecast",
-    load=load,
+    load=load_lorenz96,
     d=DIMENSIONS,
     outputs=DIMENSIONS,
     size="3 × 128 sequences, N = 2000, d = 5",
@@ -73,8 +71,8 @@ TASK = Task(
         )
         for F, value in zip((0.9, 8.0), values, strict=True)
     ],
-    protocol="128 trajectories of 2000 points each for training, validation, test; NRMSE is the "
-    "root mean square of the error over that of the target: the paper does not say, but with this an LSTM's error at "
-    "F = 0.9 is the published one (divided by the deviation, it would be six times as large). The paper gives no "
-    "hyperparameters for this task; these are ours.",
+    protocol="128 trajectories of 2000 points each for training, validation and test. NRMSE is the root mean square "
+    "of the error divided by that of the target: the paper does not define it, but with this definition an LSTM's "
+    "error at F = 0.9 is the published one (divided by the deviation, it would be six times as large). The paper "
+    "gives no hyperparameters for this task; these are ours.",
 )

@@ -1,7 +1,7 @@
-"""MNIST pixel by pixel in a fixed random order (psMNIST), in the S4 line's order, or in the order of the image.
+"""MNIST pixel by pixel: in a fixed random order (psMNIST), in the order of papers since S4, or in that of the image.
 
-The random permutation is the one of the literature: seed 5544, torch.randperm(784). "Permuted MNIST" in papers since S4
-means another: the bit reversal of the numbers below 1024, of which those of the 784 pixels are kept.
+The random permutation is the one of the literature, torch.randperm(784) with seed 5544. "Permuted MNIST" in papers
+since S4 means another one: the bit reversal of the numbers below 1024, restricted to those of the 784 pixels.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 from unicornn.errors import CorruptData
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_idx
-from unicornn.lab.data._splits import held_out
+from unicornn.lab.data._splits import random_split
 from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
-from unicornn.lab.tasks._rows import Rows
+from unicornn.lab.tasks._views import Rows
 
 PIXELS = 28 * 28
 
@@ -40,7 +40,7 @@ FILES = [
 
 
 def permutation(name: str) -> Tensor:
-    """The order of the 784 pixels: "random", "bit-reversal" or "none".
+    """Order of the 784 pixels: "random", "bit-reversal" or "none".
 
     Example:
         >>> from unicornn.lab.tasks.psmnist import permutation
@@ -63,17 +63,17 @@ def _read(images: Path, labels: Path, order: Tensor) -> Sequences:
     u, target = torch.from_numpy(read_idx(images, 3).copy()), torch.from_numpy(read_idx(labels, 1).astype("int64"))
     if u.shape[1:] != (28, 28) or len(u) != len(target):
         raise CorruptData(
-            f"{images}: expected 28 × 28 pixels and as many images as labels ({len(target)}), got {tuple(u.shape)}"
+            f"{images}: expected {len(target)} images (one per label) of 28 × 28 pixels, got {tuple(u.shape)}"
         )
     if target.max() > 9:
         raise CorruptData(f"{labels}: expected labels from 0 to 9, got {int(target.max())}")
     return Sequences(u.flatten(1), target, change=partial(_in_order, order))
 
 
-def load(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def load_psmnist(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     paths, order = source.find(*FILES), permutation(options["permutation"])
     train, test = _read(paths[0], paths[1], order), _read(paths[2], paths[3], order)
-    rows, valid = held_out(len(train), (len(train) // 20,), options["split_seed"])
+    rows, valid = random_split(len(train), (len(train) // 20,), options["split_seed"])
     return Splits(Rows(train, rows), Rows(train, valid), test)
 
 
@@ -81,17 +81,15 @@ TASK = Task(
     name="psmnist",
     title="Permuted sequential MNIST",
     kind="classify",
-    load=load,
+    load=load_psmnist,
     d=1,
     outputs=10,
     size="57,000 / 3,000 / 10,000 images, N = 784, d = 1",
     models={
         "unicornn": {"hidden_size": 128, "num_layers": 3, "dt": 0.482, "alpha": 12.53, "dropout": 0.1},
-        "lstm": {"hidden_size": 256},
-        "gru": {"hidden_size": 256},
-        "exprnn": {"hidden_size": 512},
-        "cornn": {"hidden_size": 256},
         "indrnn": {"hidden_size": 128, "num_layers": 6},
+        "exprnn": {"hidden_size": 512},
+        **{name: {"hidden_size": 256} for name in ("lstm", "gru", "cornn")},
     },
     training=Training(lr=1.14e-3, batch_size=64, epochs=2600, drop_after=650),
     options={"permutation": ("random", "bit-reversal", "none"), "split_seed": (0,)},
@@ -112,7 +110,7 @@ TASK = Task(
         Quoted("UnICORNN (L=3)", 0.982, 0.0022, units=256, parameters=135_000, source="Table 8"),
     ),
     files=FILES,
-    protocol="57k/3k/10k images, one random split for all seeds; pixels in [0, 1]. permutation=random is the "
-    "literature's (seed 5544), bit-reversal that of papers since S4: another task, with results of its own; none is "
-    "sequential MNIST. Table 1 has the best run of each model, Table 8 mean and deviation of 10.",
+    protocol="57k/3k/10k images, one random split for all seeds; pixels in [0, 1]. permutation=random is that of the "
+    "literature (seed 5544); bit-reversal, that of papers since S4, is a different task, to be reported separately; "
+    "none is sequential MNIST. Table 1 has the best run of each model, Table 8 mean and deviation of 10 runs.",
 )
