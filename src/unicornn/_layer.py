@@ -76,9 +76,7 @@ class UnICORNN(Recurrent):
         w, b, c: per layer (m,). V: per layer (m, d), then (m, m). Lambda: per layer None or (m, d), then (m, m).
         With ``bidirectional`` there are two of each per layer, forwards first, and (m, m) becomes (m, 2m).
 
-    Under ``torch.autocast("cpu", dtype=torch.bfloat16)``, on a processor with AMX, or AMD's with AVX512-BF16, products
-    with matrices of at least 64 rows and columns are made in bfloat16, with sums in float32. States stay exact, and so
-    does reversal; ``inverse`` and ``step`` belong under the same autocast then.
+    On the CPU the layer computes in float32 under ``torch.autocast``: results are those without autocast.
 
     Shapes:
         input (N, b, d), (b, N, d) or unbatched (N, d); output (N, b, m) accordingly; y, z (L, b, m) or (L, m).

@@ -28,13 +28,12 @@ HALF = (torch.float16, torch.bfloat16)
 
 class _Problem(NamedTuple):
     """Arguments, checked, and made one dtype: w, b and the states float32 or float64; u, V, Lambda and mask too, but on
-    the GPU they may be of half precision. bfloat16: whether autocast asks for it."""
+    the GPU they may be of half precision."""
 
     u: Tensor
     coefficients: Coefficients
     mask: Tensor | None
     lengths: Tensor | None
-    bfloat16: bool
     backend: str
 
     @property
@@ -92,9 +91,8 @@ def _problem(
         gpu.check_steps(steps, alpha)
         low = torch.get_autocast_dtype(input.device.type) if _autocast(input.device) else first.dtype
     coefficients = weights.coefficients(steps, alpha, full, low)
-    bfloat16 = _autocast(input.device) and torch.get_autocast_dtype(input.device.type) == torch.bfloat16
     mask = None if mask is None else mask.to(low)
-    return _Problem(input.to(low), coefficients, mask, lengths, bfloat16, backend)
+    return _Problem(input.to(low), coefficients, mask, lengths, backend)
 
 
 def _autocast(device: torch.device) -> bool:
@@ -180,7 +178,7 @@ def unicornn(
         train = torch.is_grad_enabled() and any(t.requires_grad for t in (p.u, start, w, b, a, *V, *Lambda))
         outputs, pair, grid, _, _ = torch_ops.forward(
             p.u, start, grid, rest, *p.coefficients, p.mask, p.lengths, steps, every, gradient if train else "nothing",
-            horizons or None, p.bfloat16, p.backend,
+            horizons or None, p.backend,
         )  # fmt: skip
         final = State(pair[0], pair[1], grid=grid.detach(), rest=rest, mask=p.mask)
     if isinstance(output, str) and output == "last":
@@ -279,7 +277,7 @@ def inverse(
         return State(y, z, mask=p.mask)
     grid, rest = enter(state, last)
     with torch.no_grad():
-        grid = torch_ops.inverse(p.u, grid, *p.coefficients, p.mask, p.lengths, p.bfloat16, p.backend)
+        grid = torch_ops.inverse(p.u, grid, *p.coefficients, p.mask, p.lengths, p.backend)
         pair = value(grid, rest, p.full)
     return State(pair[0], pair[1], grid=grid, rest=rest, mask=p.mask)
 

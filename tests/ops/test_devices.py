@@ -118,11 +118,11 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
                 grid, rest = off_card(state.grid), off_card(state.rest)
                 y, pair, end, kept, marks = library._forward(
                     p.u, functional._start(state, p), on_card(grid), rest if rest is None else on_card(rest),
-                    *p.coefficients, p.mask, p.lengths, which, every, keep, None, False, "triton",
+                    *p.coefficients, p.mask, p.lengths, which, every, keep, None, "triton",
                 )  # fmt: skip
                 gradients[keep] = library._backward(
                     torch.ones_like(y), torch.ones_like(pair), p.u, end, kept, marks, *p.coefficients, p.mask,
-                    p.lengths, which, every, True, [9.0] * 3, False, "triton",
+                    p.lengths, which, every, True, [9.0] * 3, "triton",
                 )  # fmt: skip
     results = tree_leaves([ours, final.y, final.z, final.grid, back.grid, gradients])
     assert all(isinstance(t, OnCard) for t in results)

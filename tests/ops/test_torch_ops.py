@@ -32,7 +32,6 @@ def arguments(p, keep, every=True, backend="cpu"):
         every,
         keep,
         [9.0] * p.L if p.dropout else None,
-        bool(p.dropout),
         backend,
     )
 
@@ -46,7 +45,7 @@ def test_opcheck(case, dtype, keep):
         torch.library.opcheck(library.forward, arguments(p, keep, every))
     u, _, grid, _, *weights = arguments(p, "nothing")
     with torch.no_grad():
-        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-6], False, "cpu"))
+        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-5], "cpu"))
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
@@ -161,3 +160,15 @@ def test_a_state_beyond_the_grid_is_told(dtype):
         layer(u[:10])
     reference = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype, backend="reference")
     assert reference(u)[0].isnan().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_cpu_autocast_changes_nothing(dtype):
+    layer, u = UnICORNN(64, 64, 2), torch.randn(50, 3, 64, requires_grad=True)
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=dtype, enabled=enabled):
+            output, state = layer(u)
+        found.append([output, state.grid, *torch.autograd.grad(output.square().sum(), [u, *layer.parameters()])])
+    assert found[1][0].dtype == torch.float32
+    assert all(map(torch.equal, *found))

@@ -54,15 +54,6 @@ def _passes(name: str) -> Any:
     return launch.kernel("unicornn._ops.cpu_passes", name)
 
 
-def _low(name: str) -> Any:
-    return launch.kernel("unicornn._ops.bfloat16", name)
-
-
-def _wide(V: Tensor) -> bool:
-    """Whether products with this matrix are faster in bfloat16."""
-    return V.dtype == torch.float32 and min(V.shape) >= _low("LEAST") and _low("available")()
-
-
 def groups(N: int, b: int, m: int, L: int) -> list[slice]:
     """The sequences of each group. A step is a long chain of operations, so a group should have a block at least."""
     count = max(1, min(b, b * m // B, N * b * m * L // WORK, MOST))
@@ -232,10 +223,7 @@ class _Group:
 
 
 class Stack:
-    """L layers over the input u (N, b, d), from or back to a state, grid (2, L, b, m) int64. As ``stack.Stack``.
-
-    bfloat16: whether matrix products may be in bfloat16, where that is faster.
-    """
+    """L layers over the input u (N, b, d), from or back to a state, grid (2, L, b, m) int64. As ``stack.Stack``."""
 
     def __init__(
         self,
@@ -245,7 +233,6 @@ class Stack:
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         steps: Tensor | None = None,
-        bfloat16: bool = False,
     ) -> None:
         k = coefficients
         plain: Callable[[Tensor], Tensor] = lambda t: t.detach().resolve_neg()  # noqa: E731
@@ -259,7 +246,7 @@ class Stack:
         self.parts = groups(N, b, m, L)
         self.groups: list[_Group] = []
         self.all_V = [*self.coefficients.V, *self.coefficients.Lambda]
-        self.matrices = self._packed(bfloat16)
+        self.matrices = self._packed()
         self._scratch = threading.local()
 
     def scratch(self, name: str, size: int) -> Array:
@@ -269,7 +256,7 @@ class Stack:
             rooms[name] = empty(self.coefficients.w, size).numpy()
         return rooms[name][:size]
 
-    def _packed(self, bfloat16: bool) -> tuple[Array, Array, Array, Array]:
+    def _packed(self) -> tuple[Array, Array, Array]:
         """V and Λ of all layers for the products, each as it is and transposed, and so on, see ``Network``."""
         wide = PANEL // self.u.element_size()
         m, columns = self.coefficients.w.shape[1], np.array([V.shape[1] for V in self.all_V])
@@ -277,15 +264,10 @@ class Stack:
         at = sizes.cumsum(1) - sizes
         up, down = (zeros(size, dtype=_number(self.u.dtype)) for size in sizes[:2].sum(1))
         pack = launch.kernel("unicornn._ops.products", "pack")
-        low = np.array([bfloat16 and _wide(V) for V in self.all_V])
         for i, V in enumerate(self.all_V):
             for to, M, start in ((up, V, at[0, i]), (down, V.T, at[1, i])):
-                if low[i]:
-                    pairs = _low("packed")(M)
-                    to[start : start + pairs.size] = pairs
-                else:
-                    launch.call(pack, self.u.dtype, M.reshape(-1).numpy(), to[start:], *M.shape)
-        return up, down, at, low
+                launch.call(pack, self.u.dtype, M.reshape(-1).numpy(), to[start:], *M.shape)
+        return up, down, at
 
     def _share_out(self, job: Callable[..., Any], keep: Tensor | None = None, marks: Tensor | None = None) -> list[Any]:
         """What the job returns for every group, each in a thread, given the group and its part of what is kept."""

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unicornn._ops.bfloat16 import add_outer_low, multiply_low
 from unicornn._ops.block import B
 from unicornn._ops.cpu_kernels import adjoint, advance, retreat
 from unicornn._ops.jit import inline, kernel, view
@@ -42,12 +41,11 @@ class Sizes(NamedTuple):
 
 class Network(NamedTuple):
     """V and Λ of all layers: packed for the way up, and transposed for the way down; where each begins in these, and in
-    their gradients (3, ·); which of them have products in bfloat16; the mask (L, E), if any."""
+    their gradients (3, ·); the mask (L, E), if any."""
 
     up: np.ndarray
     down: np.ndarray
     at: np.ndarray
-    low: np.ndarray
     mask: np.ndarray
     masked: bool
 
@@ -210,10 +208,7 @@ def _drive(l, K, z, net, rows, y, out, x):
         below = _below(l if link == 0 else l - z.skip, K, z, net, rows, y, out)
         i, n = _matrix(l, link, z)
         M = view(net.up, net.at[0, i], n * padded(x, z.m))
-        if net.low[i]:
-            multiply_low(below, n, M, x, z.m, K * z.b, link == 1)
-        else:
-            multiply(below, n, n, M, x, z.m, K * z.b, link == 1)
+        multiply(below, n, n, M, x, z.m, K * z.b, link == 1)
 
 
 @kernel
@@ -358,10 +353,7 @@ def backward(
                 j, n = _matrix(l, link, z)
                 to = view(g_rows, 0, K * z.b * n) if k == 0 else view(g, (k - 1) * z.K * E, K * E)
                 M = view(net.down, net.at[1, j], z.m * padded(g_l, n))
-                if net.low[j]:
-                    multiply_low(g_l, z.m, M, to, n, K * z.b, begun[k])
-                else:
-                    multiply(g_l, z.m, z.m, M, to, n, K * z.b, begun[k])
+                multiply(g_l, z.m, z.m, M, to, n, K * z.b, begun[k])
                 begun[k] = True
         for l in range(z.L):
             g_l = view(g, l * z.K * E, K * E)
@@ -369,9 +361,6 @@ def backward(
                 below = _below(l if link == 0 else l - z.skip, K, z, net, first, y, out)
                 j, n = _matrix(l, link, z)
                 to = view(gM, net.at[2, j], n * z.m)
-                if net.low[j]:
-                    add_outer_low(below, n, g_l, z.m, K * z.b, to)
-                else:
-                    add_outer(below, n, g_l, z.m, K * z.b, to)
+                add_outer(below, n, g_l, z.m, K * z.b, to)
         if need_u:
             _scatter(gu, n0, K, z.b, z.d, g_rows)

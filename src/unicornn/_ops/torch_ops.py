@@ -6,8 +6,7 @@
 
 start (2, L, b, m) is the initial (y, z) and carries its gradient; grid (2, L, b, m) int64 and rest say where exactly on
 the grid it stands. keep: "nothing", "reversible" or "stored". horizon: of every layer, or None. w, b, a and the states have
-full precision; u, V, Lambda and mask may have half, with a back-end that takes it. bfloat16: whether the CPU may have
-products in that precision, of which autocast decides; ``backward`` has those of ``forward``.
+full precision; u, V, Lambda and mask may have half, with a back-end that takes it.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _library = torch.library.Library("unicornn", "DEF")
 _library.define(
     "forward(Tensor u, Tensor start, Tensor grid, Tensor? rest, Tensor w, Tensor[] V, Tensor b, Tensor a, "
     "Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, bool every, str keep, "
-    "float[]? horizon, bool bfloat16, str backend) "
+    "float[]? horizon, str backend) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 _library.define(
     "backward(Tensor? g_output, Tensor g_final, Tensor u, Tensor grid, Tensor kept, Tensor marks, Tensor w, "
     "Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, Tensor? mask, Tensor? lengths, Tensor? steps, "
-    "bool every, bool need_u, float[]? horizon, bool bfloat16, str backend) "
+    "bool every, bool need_u, float[]? horizon, str backend) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor[], Tensor[])"
 )
 _library.define(
     "inverse(Tensor u, Tensor grid, Tensor w, Tensor[] V, Tensor b, Tensor a, Tensor[] Lambda, float alpha, "
-    "Tensor? mask, Tensor? lengths, bool bfloat16, str backend) -> Tensor"
+    "Tensor? mask, Tensor? lengths, str backend) -> Tensor"
 )
 
 forward = torch.ops.unicornn.forward
@@ -61,11 +60,10 @@ def _stack(
     mask: Tensor | None,
     lengths: Tensor | None,
     steps: Tensor | None,
-    bfloat16: bool,
 ) -> Stack | cpu.Stack:
     if _on_gpu(u, backend):
         return Stack(gpu.Recurrence, coefficients, u, grid, mask, lengths, steps)
-    return cpu.Stack(coefficients, u, grid, mask, lengths, steps, bfloat16)
+    return cpu.Stack(coefficients, u, grid, mask, lengths, steps)
 
 
 def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
@@ -107,12 +105,11 @@ def _forward(
     every: bool,
     keep: str,
     horizon: list[float] | None,
-    bfloat16: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     check_values(len(u), lengths, steps)
     inside = (start.abs() < RANGE).all()  # looked at when all is done: a GPU should not wait for it
-    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps, bfloat16)
+    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     shape, cuts, state = _room(backend, u, w, keep)
     kept, marks = reused(u, *shape), reused(u, *cuts, dtype=state)
     output = stack.forward(every, kept if keep == "stored" else None, marks if keep == "stored" else None)
@@ -142,7 +139,7 @@ def _room(backend: str, u: Tensor, w: Tensor, keep: str) -> tuple[tuple[int, ...
 def _fake_forward(
     u: Tensor, start: Tensor, grid: Tensor, rest: Any, w: Tensor, *args: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    steps, every, keep, _, _, backend = args[-6:]
+    steps, every, keep, _, backend = args[-5:]
     rows = u.shape[0] if every else (0 if steps is None else steps.shape[0])
     output = u.new_empty(rows, u.shape[1], w.shape[1])
     shape, cuts, state = _room(backend, u, w, keep)
@@ -169,10 +166,9 @@ def _backward(
     every: bool,
     need_u: bool,
     horizon: list[float] | None,
-    bfloat16: bool,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
-    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps, bfloat16)
+    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, steps)
     stored = kept.numel() > 0
     keep, cuts = (kept, marks) if stored else (None, None)
     gradients = stack.backward(g_output, g_final, every, keep, cuts, need_u, horizon or ())
@@ -185,7 +181,7 @@ def _backward(
 
 def _fake_backward(g_output: Any, g_final: Tensor, u: Tensor, *args: Any) -> Any:
     w, V, b, a, Lambda = args[3:8]
-    need_u = args[-4]
+    need_u = args[-3]
     gu = u.new_empty(u.shape[0] if need_u else 0, *u.shape[1:])
     like = torch.empty_like
     return gu, like(g_final), like(w), like(b), like(a), [like(v) for v in V], [like(v) for v in Lambda]
@@ -202,11 +198,10 @@ def _inverse(
     alpha: float,
     mask: Tensor | None,
     lengths: Tensor | None,
-    bfloat16: bool,
     backend: str,
 ) -> Tensor:
     check_values(len(u), lengths, None)
-    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, None, bfloat16)
+    stack = _stack(backend, Coefficients(w, V, b, a, Lambda, alpha), u, grid, mask, lengths, None)
     stack.inverse()
     if beyond := stack.out_of_range:
         raise OutOfRange(_beyond(beyond))
@@ -214,10 +209,10 @@ def _inverse(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _, horizon, bfloat16, backend = inputs
+    u, _, _, _, w, V, b, a, Lambda, alpha, mask, lengths, steps, every, _, horizon, backend = inputs
     ctx.count = len(V)
     ctx.save_for_backward(u, output[2], output[3], output[4], w, b, a, mask, lengths, steps, *V, *Lambda)
-    ctx.alpha, ctx.every, ctx.horizon, ctx.bfloat16, ctx.backend = alpha, every, horizon, bfloat16, backend
+    ctx.alpha, ctx.every, ctx.horizon, ctx.backend = alpha, every, horizon, backend
     ctx.set_materialize_grads(False)
 
 
@@ -228,11 +223,11 @@ def _gradient(ctx: Any, g_output: Any, g_final: Any, *_: Any) -> tuple[Any, ...]
         g_final = torch.zeros_like(grid, dtype=w.dtype)
     gu, g_start, gw, gb, ga, gV, gLambda = torch.ops.unicornn.backward(
         g_output, g_final, u, grid, kept, marks, w, V, b, a, Lambda, ctx.alpha, mask, lengths, steps, ctx.every,
-        ctx.needs_input_grad[0], ctx.horizon, ctx.bfloat16, ctx.backend,
+        ctx.needs_input_grad[0], ctx.horizon, ctx.backend,
     )  # fmt: skip
     return (
         gu if ctx.needs_input_grad[0] else None, g_start, None, None, gw, gV, gb, ga, gLambda,
-        None, None, None, None, None, None, None, None, None,
+        None, None, None, None, None, None, None, None,
     )  # fmt: skip
 
 
