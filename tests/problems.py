@@ -108,7 +108,7 @@ COMPILED = GPU == "cuda" or os.environ.get("UNICORNN_TRITON") == "compiled"
 """Whether what Triton's compiler made of them runs (on this CPU: see ops/on_host.py), or the slow interpreter."""
 
 TRITON = pytest.param("triton", marks=() if COMPILED else pytest.mark.slow)
-"""The back-end as a parameter of many tests, for which the interpreter takes a minute; ops/test_gpu.py is quick."""
+"""The back-end as a parameter of many tests, for which the interpreter takes a minute; ops/test_triton.py is quick."""
 
 # Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {

@@ -17,7 +17,7 @@ LIBRARY = sorted(path for path in ROOT.rglob("*.py") if ROOT / "lab" not in path
 CORE = {"torch", "numpy", "numba", "llvmlite"}
 """What ``pip install unicornn`` brings."""
 
-OWN_EXTRA = {"gpu_kernels": {"triton"}, "estimators": {"sklearn", "safetensors", "pandas"}, "export": {"onnx"}}
+OWN_EXTRA = {"triton": {"triton"}, "estimators": {"sklearn", "safetensors", "pandas"}, "export": {"onnx"}}
 """Rooms of the library behind an extra of their own, and what it brings."""
 
 
@@ -75,7 +75,7 @@ def test_the_version_is_the_packages():
     assert unicornn.__version__ == importlib.metadata.version("unicornn")
 
 
-SCHEMAS = {"torch_ops.py"}
+SCHEMAS = {"op.py"}
 """Files with the functions behind an op's schema."""
 
 DECORATORS = ("kernel", "jit", "inline", "intrinsic")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.problems import CASES, COMPILED, GPU, Problem, relative
 from unicornn import UnICORNN, functional
 from unicornn._ops.adjoint import Recurrence
-from unicornn._ops.stack import Stack
+from unicornn._ops.driver import Stack
 from unicornn._state import to_grid
 
 DOUBLE = torch.float64

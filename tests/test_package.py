@@ -35,7 +35,7 @@ def test_a_long_compilation_is_announced_once_and_a_long_run_is_not(tmp_path):
             import logging, os
             os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
             import torch, unicornn
-            from unicornn._ops import launch
+            from unicornn._ops.cpu import launch
             said = []
             handler = logging.Handler()
             handler.emit = lambda record: said.append(record.getMessage())

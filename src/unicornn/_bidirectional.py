@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unicornn import functional
-from unicornn._ops import torch_ops
+from unicornn._ops import op as torch_ops
 from unicornn._state import State
 from unicornn._weights import Weights
 

@@ -13,7 +13,7 @@ from unicornn import _bidirectional as both
 from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
-from unicornn._ops.step import step as fast_step
+from unicornn._ops.cpu.step import step as fast_step
 from unicornn._recurrent import Checked, Recurrent, Setting
 from unicornn._state import State
 from unicornn.errors import BadType, BadValue

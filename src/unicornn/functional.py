@@ -14,9 +14,11 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn._backends import pick_backend
-from unicornn._ops import gpu, reference, torch_ops
+from unicornn._ops import op as torch_ops
+from unicornn._ops import reference
 from unicornn._ops.coefficients import Coefficients
-from unicornn._ops.step import step as fast_step
+from unicornn._ops.cpu.step import step as fast_step
+from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import State, enter, value
 from unicornn._transforms import transformed
 from unicornn._weights import Weights, time_steps

@@ -17,7 +17,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from unicornn._ops import gpu_kernels
+from unicornn._ops.triton import kernels as gpu_kernels
 
 CARD = GPUTarget("hip", "gfx942", 64)
 NAMES = {

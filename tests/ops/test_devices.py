@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from unicornn import UnICORNN, functional
-from unicornn._ops import gpu
-from unicornn._ops import torch_ops as library
+from unicornn._ops import op as library
+from unicornn._ops.triton import recurrence as gpu
 
 CARD = torch.device("cuda", 0)
 OPS = {library.forward: library._forward, library.inverse: library._inverse}

@@ -8,9 +8,11 @@ import torch
 
 from tests.problems import CASES, COMPILED, GPU, TRITON, Problem, relative
 from unicornn import UnICORNN
-from unicornn._ops import adjoint, cpu, gpu, reference
-from unicornn._ops import torch_ops as library
-from unicornn._ops.stack import Stack, kept_length
+from unicornn._ops import adjoint, reference
+from unicornn._ops import op as library
+from unicornn._ops.cpu import driver as cpu
+from unicornn._ops.driver import Stack, kept_length
+from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import to_grid, value
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from unicornn._ops import launch
+from unicornn._ops.cpu import launch
 
 
 def span(k0, k1):

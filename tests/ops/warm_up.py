@@ -6,7 +6,8 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from unicornn._ops import gpu, gpu_kernels
+from unicornn._ops.triton import kernels as gpu_kernels
+from unicornn._ops.triton import recurrence as gpu
 
 
 class WarmUp:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn import functional
-from unicornn._ops import torch_ops
+from unicornn._ops import op as torch_ops
 from unicornn._recurrent import Recurrent
 from unicornn._state import State
 

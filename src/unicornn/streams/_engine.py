@@ -8,16 +8,16 @@ import numpy as np
 import torch
 
 from unicornn._layer import UnICORNN
-from unicornn._ops import launch
-from unicornn._ops.block import PANEL, ROWS, B
-from unicornn._ops.cpu import _constants
+from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.driver import _constants
+from unicornn._ops.cpu.sizes import PANEL, ROWS, B
 from unicornn._weights import time_steps
 
 Array = np.ndarray[Any, Any]
 
 
 def _kernel(module: str, name: str) -> Any:
-    return launch.kernel(f"unicornn._ops.{module}", name)
+    return launch.kernel(f"unicornn._ops.cpu.{module}", name)
 
 
 class Engine:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unicornn._layer import UnICORNN
 from unicornn._ops import adjoint
-from unicornn._ops.stack import Stack, kept_length
+from unicornn._ops.driver import Stack, kept_length
 from unicornn.errors import BadType
 from unicornn.theory._orbit import orbits
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from unicornn._ops.block import B
+from unicornn._ops.cpu.sizes import B
 
 SHARE = 1024
 """Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""

@@ -18,9 +18,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from unicornn._ops.block import PANEL
-from unicornn._ops.jit import inline, kernel, view
-from unicornn._ops.lanes import REGISTER, W, _call, first, load, load_where, store, store_where
+from unicornn._ops.cpu.jit import inline, kernel, view
+from unicornn._ops.cpu.sizes import PANEL
+from unicornn._ops.cpu.vectors import REGISTER, W, _call, first, load, load_where, store, store_where
 
 _MANY = 8 if REGISTER == 64 else 6  # rows of a tile: with two vectors each, what fits into 32 registers, or into 16
 

@@ -25,9 +25,9 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from unicornn._ops.block import B
-from unicornn._ops.jit import INLINE, fma, inline, kernel, least, tanh, view
-from unicornn._ops.lanes import (
+from unicornn._ops.cpu.jit import INLINE, fma, inline, kernel, least, tanh, view
+from unicornn._ops.cpu.sizes import B
+from unicornn._ops.cpu.vectors import (
     W,
     any_not_below,
     first,

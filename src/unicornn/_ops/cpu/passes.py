@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unicornn._ops.block import B
-from unicornn._ops.cpu_kernels import adjoint, advance, retreat
-from unicornn._ops.jit import inline, kernel, view
-from unicornn._ops.lanes import W, first, load, load_where, soon_read, spread, store, store_where
-from unicornn._ops.products import add_outer, multiply, padded
+from unicornn._ops.cpu.jit import inline, kernel, view
+from unicornn._ops.cpu.products import add_outer, multiply, padded
+from unicornn._ops.cpu.recurrence import adjoint, advance, retreat
+from unicornn._ops.cpu.sizes import B
+from unicornn._ops.cpu.vectors import W, first, load, load_where, soon_read, spread, store, store_where
 
 AHEAD = 2
 """Steps by which rows of a batch are asked for: each lies on other pages, where a processor does not look ahead."""

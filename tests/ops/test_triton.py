@@ -12,11 +12,12 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.test_torch_ops import arguments
+from tests.ops.test_op import arguments
 from tests.problems import GPU, Problem, relative
 from unicornn import UnICORNN
-from unicornn._ops import gpu, gpu_kernels
-from unicornn._ops import torch_ops as library
+from unicornn._ops import op as library
+from unicornn._ops.triton import kernels as gpu_kernels
+from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import RANGE, UNIT
 
 UNITS = UNIT[torch.float32]

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from unicornn._ops import cpu, launch
-from unicornn._ops.block import PANEL, ROWS, B
-from unicornn._ops.memory import LARGE, reused
+from unicornn._ops.cpu import driver as cpu
+from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.memory import LARGE, reused
+from unicornn._ops.cpu.sizes import PANEL, ROWS, B
 from unicornn._state import UNIT, State, value
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _room(dtype: torch.dtype, L: int, m: int, d: int, S: int) -> _Room:
 
 
 def _kernel(name: str) -> Any:
-    return launch.kernel("unicornn._ops.step_kernels", name)
+    return launch.kernel("unicornn._ops.cpu.step_kernels", name)
 
 
 def address(t: Any, shape: tuple[int, ...], dtype: torch.dtype) -> int:

@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unicornn._ops import cpu, gpu
 from unicornn._ops.coefficients import Coefficients
+from unicornn._ops.cpu import driver as cpu
+from unicornn._ops.cpu.memory import reused
+from unicornn._ops.driver import Stack, chunk_length, kept_length
 from unicornn._ops.growth import watch
-from unicornn._ops.memory import reused
-from unicornn._ops.stack import Stack, chunk_length, kept_length
+from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import RANGE, value
 from unicornn.errors import BadValue, OutOfRange
 

@@ -5,7 +5,7 @@ import torch
 
 from tests.problems import CASES, Problem
 from unicornn import UnICORNN
-from unicornn._ops import torch_ops as library
+from unicornn._ops import op as library
 from unicornn._state import to_grid
 
 

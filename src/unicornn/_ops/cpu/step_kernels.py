@@ -17,10 +17,10 @@ Imported on first use, for it brings numba along.
 
 import numpy as np
 
-from unicornn._ops.block import ROWS, B
-from unicornn._ops.jit import kernel, view, view_at
-from unicornn._ops.products import multiply, pack, padded
-from unicornn._ops.step_rows import carry_rows
+from unicornn._ops.cpu.jit import kernel, view, view_at
+from unicornn._ops.cpu.products import multiply, pack, padded
+from unicornn._ops.cpu.sizes import ROWS, B
+from unicornn._ops.cpu.step_rows import carry_rows
 
 
 @kernel

@@ -29,7 +29,7 @@ LARGEST = 2.0**9
 
 @cache
 def _kernels() -> ModuleType:
-    from unicornn._ops import gpu_kernels
+    from unicornn._ops.triton import kernels as gpu_kernels
 
     return gpu_kernels
 

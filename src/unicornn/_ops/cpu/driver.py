@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn._ops import launch
 from unicornn._ops.adjoint import fade
-from unicornn._ops.block import PANEL, B
 from unicornn._ops.coefficients import Coefficients
-from unicornn._ops.memory import empty, reused, zeros
+from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.memory import empty, reused, zeros
+from unicornn._ops.cpu.sizes import PANEL, B
 from unicornn._state import RANGE, UNIT
 
 CHUNK = 1 << 15
@@ -51,7 +51,7 @@ def _number(dtype: torch.dtype) -> Any:
 
 
 def _passes(name: str) -> Any:
-    return launch.kernel("unicornn._ops.cpu_passes", name)
+    return launch.kernel("unicornn._ops.cpu.passes", name)
 
 
 def groups(N: int, b: int, m: int, L: int) -> list[slice]:
@@ -263,7 +263,7 @@ class Stack:
         sizes = np.stack([columns * (-(-m // wide) * wide), -(-columns // wide) * wide * m, columns * m])
         at = sizes.cumsum(1) - sizes
         up, down = (zeros(size, dtype=_number(self.u.dtype)) for size in sizes[:2].sum(1))
-        pack = launch.kernel("unicornn._ops.products", "pack")
+        pack = launch.kernel("unicornn._ops.cpu.products", "pack")
         for i, V in enumerate(self.all_V):
             for to, M, start in ((up, V, at[0, i]), (down, V.T, at[1, i])):
                 launch.call(pack, self.u.dtype, M.reshape(-1).numpy(), to[start:], *M.shape)

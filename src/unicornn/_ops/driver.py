@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from unicornn._ops.coefficients import Coefficients
-from unicornn._ops.memory import aligned, empty, reused
+from unicornn._ops.cpu.memory import aligned, empty, reused
 
 LINE = 16
 """Chunks begin at multiples of this many steps, hence on a cache line."""

@@ -21,7 +21,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array, populate_array
 
-from unicornn._ops.lanes import Lanes, each_tanh, fma, larger, power_of_two, signed, size
+from unicornn._ops.cpu.vectors import Lanes, each_tanh, fma, larger, power_of_two, signed, size
 
 
 @cache

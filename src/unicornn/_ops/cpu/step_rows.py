@@ -4,10 +4,10 @@
 Imported on first use, for it brings numba along.
 """
 
-from unicornn._ops.block import B
-from unicornn._ops.cpu_kernels import _activated, _drift, _get, _kick, _put, _reach, guarded, real
-from unicornn._ops.jit import inline, kernel
-from unicornn._ops.lanes import W, any_not_below, any_true, first, larger, load, number, or_unlike, spread, store
+from unicornn._ops.cpu.jit import inline, kernel
+from unicornn._ops.cpu.recurrence import _activated, _drift, _get, _kick, _put, _reach, guarded, real
+from unicornn._ops.cpu.sizes import B
+from unicornn._ops.cpu.vectors import W, any_not_below, any_true, first, larger, load, number, or_unlike, spread, store
 
 
 @inline

@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from unicornn._ops.block import ROWS, B
-from unicornn._ops.jit import kernel, view
-from unicornn._ops.products import padded
-from unicornn._ops.step_kernels import drive
-from unicornn._ops.step_rows import carry_kept, show
+from unicornn._ops.cpu.jit import kernel, view
+from unicornn._ops.cpu.products import padded
+from unicornn._ops.cpu.sizes import ROWS, B
+from unicornn._ops.cpu.step_kernels import drive
+from unicornn._ops.cpu.step_rows import carry_kept, show
 
 _SMALL = 1e-8  # ``_readouts.SMALL``
 
