@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unicornn import functional
-from unicornn._ops import op as torch_ops
+from unicornn._ops.problem import check_values
 from unicornn._state import State
 from unicornn._weights import Weights
 
@@ -83,9 +83,9 @@ def unicornn(
 
     options: alpha and backend.
     """
-    every, steps = functional.wanted(output, input)
+    every, steps = functional.selected_steps(output, input)
     if not torch.compiler.is_compiling():
-        torch_ops.check_values(len(input), lengths, steps)
+        check_values(len(input), lengths, steps)
     layers, finals = _single(input, weights, lengths), []
     at: Any = next(layers)
     while isinstance(at, tuple):
@@ -121,7 +121,7 @@ def inverse(
     options: alpha and backend.
     """
     if not torch.compiler.is_compiling():
-        torch_ops.check_values(len(input), lengths, None)
+        check_values(len(input), lengths, None)
     layers, starts = _single(input, weights, lengths), []
     at: Any = next(layers)
     with torch.no_grad():

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn._ops.coefficients import Coefficients
 from unicornn.errors import BadType, BadValue
 
 
@@ -95,17 +94,10 @@ class Weights(NamedTuple):
         for l, matrix in enumerate(self.Lambda[S:], start=S):
             checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", first)
 
-    def coefficients(self, dt: tuple[float, ...], alpha: float, full: torch.dtype, low: torch.dtype) -> Coefficients:
-        """What the ops compute with: matrices in ``low`` precision, all else in ``full``, and a in float64."""
-        matrices = [] if self.Lambda is None else [matrix for matrix in self.Lambda if matrix is not None]
-        return Coefficients(
-            torch.stack(list(self.w)).to(full),
-            [matrix.to(low) for matrix in self.V],
-            torch.stack(list(self.b)).to(full),
-            time_steps(self.c, dt, torch.float64),
-            [matrix.to(low) for matrix in matrices],
-            alpha,
-        )
+    def converted(self, full: torch.dtype, low: torch.dtype) -> tuple[Tensor, list[Tensor], Tensor, list[Tensor]]:
+        """w (L, m), V, b (L, m) and the matrices of Lambda, as the ops take them: matrices in ``low`` precision."""
+        w, b = torch.stack(list(self.w)).to(full), torch.stack(list(self.b)).to(full)
+        return w, [V.to(low) for V in self.V], b, [matrix.to(low) for matrix in self.Lambda or () if matrix is not None]
 
 
 def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dtype | None = None) -> Tensor:

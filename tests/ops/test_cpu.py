@@ -58,7 +58,7 @@ def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, 
         numbers, gradients = run(p, gradient)
         try:
             patch.setattr(cpu, "groups", cut(count))
-            patch.setattr(cpu, "LONGEST", K)
+            patch.setattr(cpu, "LIMITS", cpu.LIMITS._replace(steps=K))
             found = []
             for threads in (1, 3):
                 torch.set_num_threads(threads)

@@ -5,35 +5,7 @@ import torch
 
 from tests.problems import CASES, Problem
 from unicornn import UnICORNN
-from unicornn._ops import op as library
-from unicornn._state import to_grid
-
-
-def arguments(p, keep, every=True, backend="cpu"):
-    def leaf(t):
-        return t.detach().requires_grad_()
-
-    p = p.requiring_grad()
-    start = leaf(torch.stack([p.y, p.z]))
-    grid, rest = to_grid(start)
-    lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
-    steps = None if every else torch.tensor([[0, 1, 0]], device=p.u.device)
-    w, V, b, a, Lambda, alpha = p.coefficients
-    weights = leaf(w), V, leaf(b), leaf(a), Lambda, alpha
-    return (
-        p.u,
-        start,
-        grid,
-        rest,
-        *weights,
-        p.mask,
-        lengths,
-        steps,
-        every,
-        keep,
-        [9.0] * p.L if p.dropout else None,
-        backend,
-    )
+from unicornn._ops import op
 
 
 @pytest.mark.parametrize("keep", ["reversible", "stored"])
@@ -41,11 +13,9 @@ def arguments(p, keep, every=True, backend="cpu"):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_opcheck(case, dtype, keep):
     p = Problem(**CASES[case] | {"N": 6, "lengths": [2, 6, 4] if case == "everything" else None}, dtype=dtype)
-    for every in (True, False):
-        torch.library.opcheck(library.forward, arguments(p, keep, every))
-    u, _, grid, _, *weights = arguments(p, "nothing")
-    with torch.no_grad():
-        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-5], "cpu"))
+    for steps in (None, torch.tensor([[0, 1, 0]])):
+        torch.library.opcheck(op.forward, tuple(p.leaves(keep=keep, every=steps is None, steps=steps)))
+    torch.library.opcheck(op.inverse, tuple(p.arguments()))
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])

@@ -17,11 +17,10 @@ from functools import cache
 
 import numpy as np
 from numba import njit, types
-from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic, overload
-from numba.np.arrayobj import make_array, populate_array
 
-from unicornn._ops.cpu.vectors import Lanes, each_tanh, fma, larger, power_of_two, signed, size
+from unicornn._ops.cpu._numba_internals import FunctionCache, IndexDataCacheFile, array_data, array_from, set_cache
+from unicornn._ops.cpu.vectors import Lanes, absolute, copysign, each_tanh, fma, maximum, power_of_two
 
 
 @cache
@@ -83,7 +82,7 @@ def kernel(function=None, **options):
         return lambda function: kernel(function, **options)
     dispatcher = njit(error_model="numpy", nogil=True, **options)(function)
     try:
-        dispatcher._cache = _Cache(function)  # as ``cache=True`` does
+        set_cache(dispatcher, _Cache(function))
     except (RuntimeError, OSError):  # no folder, or no source
         _uncached()
     return dispatcher
@@ -98,30 +97,23 @@ inline = njit(**INLINE)
 
 @intrinsic
 def view(typingctx, array, start, length):
-    """array.flat[start : start + length], without the reference counting of a slice, for which threads would queue."""
+    """array.flat[start : start + length], without the reference counting of a slice, which threads would contend for."""
     result = types.Array(array.dtype, 1, "C")
 
     def codegen(context, builder, signature, args):
-        whole = make_array(array)(context, builder, args[0])
-        part = make_array(result)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        populate_array(part, builder.gep(whole.data, [args[1]]), [args[2]], [size], size, None)
-        return part._getvalue()
+        first = builder.gep(array_data(context, builder, array, args[0]), [args[1]])
+        return array_from(context, builder, result, args[2], lambda kind: first)
 
     return result(array, types.intp, types.intp), codegen
 
 
 @intrinsic
 def view_at(typingctx, address, like, length):
-    """The numbers at an address, of the type of ``like``."""
+    """The ``length`` numbers at an address, of the type of ``like``."""
     result = types.Array(like.dtype, 1, "C")
 
     def codegen(context, builder, signature, args):
-        numbers = make_array(result)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
-        data = builder.inttoptr(args[0], numbers.data.type)
-        populate_array(numbers, data, [args[2]], [size], size, None)
-        return numbers._getvalue()
+        return array_from(context, builder, result, args[2], lambda kind: builder.inttoptr(args[0], kind))
 
     return result(types.intp, like, types.intp), codegen
 
@@ -148,7 +140,7 @@ def _tanh(v):
         return lambda v: each_tanh(v)
 
     def single(v):
-        q = larger(_FAR, _LESS_TWO * size(v))
+        q = maximum(_FAR, _LESS_TWO * absolute(v))
         up = fma(q, _LOG2E, _ROUND)
         k = up - _ROUND
         r = fma(k, _LESS_LO, fma(k, _LESS_HI, q))
@@ -156,7 +148,7 @@ def _tanh(v):
         p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
         s = power_of_two(up)
         m = fma(s, fma(rr, p, r), s - _ONE)
-        return signed(m / (_TWO + m), v)
+        return copysign(m / (_TWO + m), v)
 
     return single
 

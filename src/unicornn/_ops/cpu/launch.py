@@ -54,7 +54,7 @@ def kernel(module: str, name: str) -> Any:
 @cache
 def _compilations() -> Any:
     """A listener that counts those that are going on, in ``now``."""
-    from numba.core import event
+    from unicornn._ops.cpu._numba_internals import event
 
     class Compilations(event.Listener):
         now = 0

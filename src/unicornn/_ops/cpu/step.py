@@ -1,63 +1,43 @@
-"""One time step of all layers on the CPU for a stream: the bits of a stack over one step, in a fraction of the time.
+"""One time step of all layers on the CPU without gradient: the bits of a sequence of one step, in a fraction of the time.
 
-The kernel works on addresses. ``address`` alone says which tensors it may be given; all others go the long way.
+The kernel works on memory addresses. ``address`` decides which tensors it may read; everything else takes the ordinary
+path through the op.
 """
 
 from __future__ import annotations
 
 import threading
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
-from unicornn._ops.cpu import driver as cpu
 from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.driver import grid_constants, number_type, state_type
 from unicornn._ops.cpu.memory import LARGE, reused
-from unicornn._ops.cpu.sizes import PANEL, ROWS, B
+from unicornn._ops.cpu.sizes import PANEL, ROWS, B, blocks
 from unicornn._state import UNIT, State, value
+from unicornn._torch_internals import any_mode_active
 
 if TYPE_CHECKING:
     from unicornn._weights import Weights
 
 _PLAIN = (Tensor, nn.Parameter)
-_transforms = torch._C._functorch.peek_interpreter_stack
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-
-_steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares c's values
-_own = threading.local()
+_time_steps: dict[Any, Any] = {}  # c and its time steps, by address; the kernel compares the values of c
+_packed = threading.local()
 
 
-class _Room(NamedTuple):
-    """What ``step_kernels`` wants the parameters to be packed in, and an array of the type of the states."""
-
-    M: np.ndarray[Any, Any]
-    P: np.ndarray[Any, Any]
-    A: np.ndarray[Any, Any]
-    K: np.ndarray[Any, Any]
-    kind: np.ndarray[Any, Any]
-
-
-def _room(dtype: torch.dtype, L: int, m: int, d: int, S: int) -> _Room:
-    """The room of this thread, kept for the next step."""
-    sizes = dtype, L, m, d, S
-    kept = getattr(_own, "room", None)
-    if kept is None or kept[0] != sizes:
-        number, state = (np.float32, np.float64) if dtype == torch.float32 else (np.float64, np.int64)
-        blocks, wide = -(-m // B), PANEL // np.dtype(number).itemsize
-        ld = -(-m // wide) * wide
-        width = d + (L - 1) * m + (d + (L - S - 1) * m if S < L else 0)
-        M, P, A = np.empty(width * ld, number), np.zeros(L * blocks * 2 * B, number), np.zeros(L * blocks * 2 * B)
-        K = np.full(
-            width * m, -1, np.int32 if dtype == torch.float32 else np.int64
-        )  # NaN, which is packed all the same
-        M.fill(np.nan)
-        kept = _own.room = sizes, _Room(M, P, A, K, np.empty(0, state))
-    return kept[1]
+def empty_packed(dtype: torch.dtype, L: int, m: int, d: int, skip: int, alpha: float) -> Any:
+    """A ``Packed`` for ``pack_layers``, without parameters. Its bits are those of NaN, which no parameters match."""
+    number, wide = number_type(dtype), PANEL // dtype.itemsize
+    width = d + (L - 1) * m + (d + (L - skip - 1) * m if skip < L else 0)
+    M = np.full(width * (-(-m // wide) * wide), np.nan, number)
+    bits = np.full(width * m, -1, np.int32 if dtype == torch.float32 else np.int64)
+    size = L * blocks(m) * 2 * B
+    constants = grid_constants(dtype, alpha)
+    return _kernel("Packed")(M, bits, np.zeros(size, number), np.zeros(size), constants, L, m, d, skip)
 
 
 def _kernel(name: str) -> Any:
@@ -65,11 +45,10 @@ def _kernel(name: str) -> Any:
 
 
 def address(t: Any, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    """Where a kernel may read ``t``, or 0 if it must not.
+    """The address at which a kernel may read ``t``, or 0 if it must not.
 
-    It may, if t is a plain, strided tensor on the CPU (of no subclass, which could mean anything) of this shape and
-    dtype, contiguous, in a storage that is as large as that, and if its memory holds its values: no negation or zero
-    that is yet to be carried out.
+    It may if t is a plain strided tensor on the CPU (not a subclass, which may redefine anything) of this shape and
+    dtype, contiguous, in a storage that is large enough, and if its memory holds its values: no lazy negation or zero.
     """
     if type(t) not in _PLAIN or t.dtype is not dtype or t.shape != shape or not (t.is_cpu and t.is_contiguous()):
         return 0
@@ -83,13 +62,13 @@ def address(t: Any, shape: tuple[int, ...], dtype: torch.dtype) -> int:
 def step(
     u: Any, weights: Weights, dt: tuple[float, ...], alpha: float, state: Any, backend: str
 ) -> tuple[Tensor, State] | None:
-    """The output (b, m) and the state after a step without gradient, u (b, d), or None where this path does not apply.
+    """The output (b, m) and the state after a step without gradient from u (b, d), or None if this path does not apply.
 
-    None too if y and z are not what the grid says, or leave its range. What is wrong, the long way will say.
+    Also None if y and z differ from the grid or leave its range: the ordinary path raises the appropriate error.
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return None
-    if _transforms() is not None or forward_ad._current_level >= 0 or _dispatch_modes() or _function_modes():
+    if any_mode_active():
         return None
     first = weights.w[0]
     if type(u) is not Tensor or u.dim() != 2 or type(first) not in _PLAIN or first.dim() != 1:
@@ -118,7 +97,7 @@ def step(
             return None
         y, z = value(grid, None, dtype).unbind(0)
         states[:2] = y.data_ptr(), z.data_ptr()
-    if 2 * y.nbytes < LARGE:  # of which ``reused`` would think for longer than a small step takes
+    if 2 * y.nbytes < LARGE:  # ``reused`` would take longer than a small step
         grid_next, pair = torch.empty(both, dtype=torch.int64), torch.empty(both, dtype=dtype)
     else:
         grid_next, pair = reused(grid, *both), reused(first, *both)
@@ -129,49 +108,52 @@ def step(
         return None
     if rest is not None:
         y_next, z_next = value(grid_next, rest, dtype).unbind(0)
-    # A copy: one who keeps the outputs of many steps should not keep their states.
+    # A copy, so that keeping the outputs of many steps does not keep their states.
     return y_next[-1].clone(), State(y_next, z_next, grid=grid_next, rest=rest)
 
 
 def _addresses(weights: Weights, m: int, d: int, dtype: torch.dtype) -> list[int] | None:
-    """Of w, b, c, V, Λ (0 if there is none) and one more 0, layer by layer; None if one must not be read."""
+    """Addresses of w, b, c, V, Λ (or 0) and a 0 for each layer; None if one of them must not be read."""
     w, V, b, c, Lambda = weights
     L, S = len(w), weights.S
     if not len(V) == len(b) == len(c) == L or not (S >= 2 or S == L) or (Lambda is not None and len(Lambda) != L):
         return None
     row, at = (m,), []
     for l in range(L):
-        own = address(w[l], row, dtype), address(b[l], row, dtype), address(c[l], row, dtype)
+        vectors = address(w[l], row, dtype), address(b[l], row, dtype), address(c[l], row, dtype)
         matrix = address(V[l], (m, m if l else d), dtype)
         skip = address(Lambda[l], (m, d if l == S else m), dtype) if l >= S and Lambda is not None else -1
-        if not (all(own) and matrix and skip):
+        if not (all(vectors) and matrix and skip):
             return None
-        at += [*own, matrix, max(skip, 0), 0]
+        at += [*vectors, matrix, max(skip, 0), 0]
     return at
 
 
 def _launch(at: list[int], batch: int, d: int, dtype: torch.dtype, weights: Weights, dt: Any, alpha: float) -> bool:
-    """Runs the kernels; whether they could. Every call of torch counts."""
-    L, S, (m,), (unit, *constants) = len(weights.w), weights.S, weights.w[0].shape, cpu._constants(dtype, alpha)
-    addresses, room = np.array(at, np.int64).reshape(-1, 6), _room(dtype, L, m, d, S)
-    packed = room.M, room.P, room.A, room.kind, unit, *constants, batch, L, m, d, S
-    blocks, threads = -(-batch // ROWS), min(torch.get_num_threads(), batch // (2 * ROWS))
+    """Runs the kernels; returns whether they could. Avoids torch functions, which take longer than a small step."""
+    L, (m,) = len(weights.w), weights.w[0].shape
+    sizes = dtype, L, m, d, weights.S, alpha
+    if getattr(_packed, "sizes", None) != sizes:  # one per thread, kept for the next step
+        _packed.sizes, _packed.net = sizes, empty_packed(*sizes)
+        _packed.state = np.empty(0, state_type(dtype))
+    addresses, net, state = np.array(at, np.int64).reshape(-1, 6), _packed.net, _packed.state
+    threads = min(torch.get_num_threads(), batch // (2 * ROWS))
     key = at[2], L, m, dt, dtype
     for again in (False, True):
-        if again or key not in _steps:
+        if again or key not in _time_steps:
             from unicornn._weights import time_steps
 
-            if len(_steps) >= 64:
-                _steps.clear()
+            if len(_time_steps) >= 64:
+                _time_steps.clear()
             c = weights.c
-            _steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
-        known = _steps[key]
+            _time_steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
+        known = _time_steps[key]
         if threads <= 1:
-            wrong = launch.call(_kernel("pack_and_step"), dtype, addresses, *known, room.K, *packed, 0, blocks)
+            wrong = launch.call(_kernel("pack_and_step"), dtype, addresses, *known, net, state, batch)
+        elif launch.call(_kernel("pack_layers"), dtype, addresses, *known, net):
+            wrong = launch.share_out(_kernel("step"), dtype, -(-batch // ROWS), threads, addresses, net, state, batch)
         else:
-            own = room.M, room.P, room.A, room.K, unit, L, m, d, S
-            fits = launch.call(_kernel("pack_all"), dtype, addresses, *known, *own)
-            wrong = launch.share_out(_kernel("step"), dtype, blocks, threads, addresses, *packed) if fits else -1
+            wrong = -1
         if wrong >= 0:
             return wrong == 0
     return False  # c has NaN

@@ -1,150 +1,183 @@
-"""Numba kernels that carry many live sequences on: one or more steps of all layers, each sequence by itself.
+"""Numba kernels of single steps: the layers packed in one bundle, and one step of all layers for a batch.
 
-A block of at most ROWS sequences goes through all layers before the next block does, so that what it needs stays in
-the cache. Blocks are shared out among threads. Nothing crosses a row, and the products of ``products`` have the same
-bits for any number of rows, so a sequence's numbers depend on nothing but its own samples.
-
-Memory, all of it flat; m is cut into blocks of B neurons, as the recurrence of ``cpu_kernels`` wants it:
-
-    M  the matrices V, Λ of each layer, packed one after another
-    P  per layer and block of neurons: w, b            (2 rows of B)
-    A  per layer and block of neurons: a, a in grid units, in float64
-    S  the state of a block of neurons: Y, Z           (2 rows of B)
-    K  the bits of the matrices in M, as they were before they were packed
-
-Imported on first use, for it brings numba along.
+A block of at most ROWS sequences runs through all layers before the next block, so that its data stay in the cache.
+Blocks are distributed over threads. Rows do not interact, and ``products`` have the same bits for any number of rows, so
+a sequence's results depend only on its own samples. Imported on first use, because it imports numba.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from unicornn._ops.cpu.jit import kernel, view, view_at
+from unicornn._ops.cpu.jit import inline, kernel, view, view_at
 from unicornn._ops.cpu.products import multiply, pack, padded
+from unicornn._ops.cpu.recurrence import Constants, Layer, advance_row, real
 from unicornn._ops.cpu.sizes import ROWS, B
-from unicornn._ops.cpu.step_rows import carry_rows
+from unicornn._ops.cpu.vectors import W, any_true, convert, first, load, load_where, store, store_where
+
+
+class Packed(NamedTuple):
+    """All layers. Arrays are flat, and the m neurons of a layer are cut into blocks of B, as in ``recurrence``.
+
+    M: the matrices V and Λ of each layer, packed one after another. bits: of these before packing. P, per layer and
+    block: w, b. A: a, and a in grid units, in float64. skip: S of the residual connections.
+    """
+
+    M: np.ndarray
+    bits: np.ndarray
+    P: np.ndarray
+    A: np.ndarray
+    constants: Constants
+    L: int
+    m: int
+    d: int
+    skip: int
+
+
+@inline
+def block_of(net, S, l, j):
+    """Neuron block j of layer l, with its state S (2 rows of B)."""
+    at = (l * -(-net.m // B) + j) * 2 * B
+    return Layer(S, view(net.A, at, 2 * B), view(net.P, at, 2 * B))
 
 
 @kernel
-def _below(l, k, d, m):
-    """How many numbers layer l reads from k layers further down; k = 1 for its own input, S + 1 for a residual."""
-    return d if l + 1 == k else m
+def _link(l, link, net):
+    """The input of V (link 0) or Λ (1) of layer l: number of the layer it comes from (0: u), and its width."""
+    k = l - net.skip if link else l
+    return k, net.d if k == 0 else net.m
 
 
 @kernel
-def _same(a, b, n):
-    """Whether n numbers have the same bits."""
+def _same_bits(a, b):
     other = 0
-    for i in range(n):
+    for i in range(len(a)):
         other |= a[i] ^ b[i]
     return other == 0
 
 
 @kernel
-def _pack_matrices(at, M, K, L, m, d, S):
-    """M ← V and, from layer S on, Λ of each layer; ``at`` (L, 6) holds their addresses in columns 3 and 4.
-
-    K holds their bits as they were when M was made: comparing takes less time than packing.
-    """
-    mo = ko = 0
-    for l in range(L):
-        for link in range(2 if l >= S else 1):
-            n = _below(l, S + 1 if link else 1, d, m)
-            size, where = n * padded(M, m), at[l, 3 + link]
-            bits, kept = view_at(where, K, m * n), view(K, ko, m * n)
-            if not _same(bits, kept, m * n):
-                for i in range(m * n):
-                    kept[i] = bits[i]
-                pack(view_at(where, M, m * n), view(M, mo, size), m, n)
-            mo += size
-            ko += m * n
-
-
-@kernel
-def pack_all(at, c, a, M, P, A, K, unit, L, m, d, S):
-    """M, P, A ← the parameters at addresses ``at`` (L, 6): of w, b, c, V, Λ of each layer; K as ``_pack_matrices`` has
-    it. a (L, m) are the time steps that belong to c (L, m). Returns whether that is the c that the layers have."""
-    blocks = -(-m // B)
-    for l in range(L):
-        w, b, now = view_at(at[l, 0], P, m), view_at(at[l, 1], P, m), view_at(at[l, 2], P, m)
+def pack_layers(at, c, a, net):
+    """Packs the parameters at the addresses ``at`` (L, 6): w, b, c, V, Λ of each layer. Matrices whose bits have not
+    changed are not packed again. Returns whether the layers have the c (L, m) from which a (L, m) was computed."""
+    m, blocks, M_at, bits_at = net.m, -(-net.m // B), 0, 0
+    for l in range(net.L):
+        w, b, now = view_at(at[l, 0], net.P, m), view_at(at[l, 1], net.P, m), view_at(at[l, 2], net.P, m)
         for i in range(m):
             if now[i] != c[l, i]:
                 return False
-        for k in range(blocks):
-            lo, o = k * B, l * blocks + k
-            e = min(B, m - lo)
-            p, q = view(P, o * 2 * B, 2 * B), view(A, o * 2 * B, 2 * B)
-            for i in range(e):
-                p[i], p[B + i] = w[lo + i], b[lo + i]
-                q[i], q[B + i] = a[l, lo + i], a[l, lo + i] / np.float64(unit)
-    _pack_matrices(at, M, K, L, m, d, S)
+        for i in range(m):
+            o = (l * blocks + i // B) * 2 * B + i % B
+            net.P[o], net.P[B + o] = w[i], b[i]
+            net.A[o], net.A[B + o] = a[l, i], a[l, i] / np.float64(net.constants.unit)
+        for link in range(2 if l >= net.skip else 1):
+            _, n = _link(l, link, net)
+            size, address = n * padded(net.M, m), at[l, 3 + link]
+            bits, before = view_at(address, net.bits, m * n), view(net.bits, bits_at, m * n)
+            if not _same_bits(bits, before):
+                for i in range(m * n):
+                    before[i] = bits[i]
+                pack(view_at(address, net.M, m * n), view(net.M, M_at, size), m, n)
+            M_at += size
+            bits_at += m * n
     return True
 
 
 @kernel
-def drive(l, mo, u, ldu, y, ldy, apart, x, M, rows, m, d, S):
-    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of a block of sequences. Their inputs u begin ldu apart, the outputs of a layer ldy apart
-    in y, those of the layers ``apart``. Returns where the next layer's matrices begin in M, layer l's beginning at mo.
-    """
-    ld = padded(x, m)
-    for link in range(2 if l >= S else 1):
-        k = S + 1 if link else 1
-        n = _below(l, k, d, m)
-        matrix = view(M, mo, n * ld)
-        if l + 1 == k:
-            multiply(u, ldu, n, matrix, x, ld, rows, link == 1)
+def drive(l, M_at, u, y, ldy, apart, x, net, rows):
+    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of a block of sequences. u (rows, d); outputs of a layer start ldy apart in y, layers
+    ``apart``. Returns where the next layer's matrices start in M; those of layer l start at M_at."""
+    ld = padded(x, net.m)
+    for link in range(2 if l >= net.skip else 1):
+        k, n = _link(l, link, net)
+        matrix = view(net.M, M_at, n * ld)
+        if k == 0:
+            multiply(u, n, n, matrix, x, ld, rows, link == 1)
         else:
-            multiply(view(y, (l - k) * apart, rows * ldy), ldy, n, matrix, x, ld, rows, link == 1)
-        mo += n * ld
-    return mo
+            multiply(view(y, (k - 1) * apart, rows * ldy), ldy, n, matrix, x, ld, rows, link == 1)
+        M_at += n * ld
+    return M_at
+
+
+@inline
+def _load_row(S, at, X, x, unit, unlike, on):
+    """S from ``at`` on ← grid units X; marks lanes where x is not X as a number."""
+    units, number = (load(X, at), load(x, at)) if on is None else (load_where(on, X, at), load_where(on, x, at))
+    units = convert(units, S)
+    store(S, at, units)
+    return unlike | (number != real(units, x, unit))
+
+
+@kernel
+def _load_state(S, X, x, e, unit):
+    """S ← e ≤ B grid units X. Returns 0 if x are the same as numbers."""
+    unlike = first(0)
+    for i in range(0, e - W + 1, W):
+        unlike = _load_row(S, i, X, x, unit, unlike, None)
+    if e % W:
+        unlike = _load_row(S, e - e % W, X, x, unit, unlike, first(e % W))
+    return any_true(unlike)
+
+
+@kernel
+def _store_state(S, X, x, e, unit):
+    """X ← e ≤ B grid units of S, and x the same as numbers."""
+    for i in range(0, e, W):
+        on, units = first(e - i), load(S, i)
+        store_where(on, X, i, convert(units, X))
+        store_where(on, x, i, real(units, x, unit))
 
 
 @kernel
 def _numbers(at, row, column, o, like, n):
-    """n numbers of the type of ``like``, from place o on of those at an address."""
+    """n numbers of the type of ``like``, o numbers after an address."""
     return view_at(at[row, column] + o * like.itemsize, like, n)
 
 
 @kernel
-def step(at, M, P, A, kind, unit, alpha, limit, batch, L, m, d, skip, k0, k1):
-    """One step of a stack for the blocks of sequences k0 to k1.
+def step(at, net, S, batch, k0, k1):
+    """One step of all layers for the blocks k0 to k1 of sequences. Returns 0 unless a state left the range or did not
+    match the grid.
 
-    The first row of ``at`` ends with the address of u (b, d). The last one holds those of y, z (L, b, m) and the grid
-    (2, L, b, m) before and after; ``kind`` is an array of the type of S. Returns 0 unless states left the range, or
-    were not what the grid says.
+    The first row of ``at`` ends with the address of u (b, d). The last one has those of y, z (L, b, m) and the grid
+    (2, L, b, m), before and after the step. S has the type of the kernels' states.
     """
-    blocks, ld, size, wrong = -(-m // B), padded(M, m), L * batch * m, 0
-    u, y_next, x = view_at(at[0, 5], M, batch * d), view_at(at[L, 3], M, size), np.empty(min(ROWS, batch) * ld, M.dtype)
+    L, m, ld, size, wrong = net.L, net.m, padded(net.M, net.m), net.L * batch * net.m, 0
+    u, y_next = view_at(at[0, 5], net.M, batch * net.d), view_at(at[L, 3], net.M, size)
+    x, own, unit = np.empty(min(ROWS, batch) * ld, net.M.dtype), np.empty(2 * B, S.dtype), net.constants.unit
+    Y, Z = view(own, 0, B), view(own, B, B)
     for k in range(k0, k1):
-        first, mo = k * ROWS, 0
-        rows = min(ROWS, batch - first)
+        start, M_at = k * ROWS, 0
+        rows = min(ROWS, batch - start)
         for l in range(L):
-            below = view(y_next, first * m, size - first * m)
-            mo = drive(l, mo, view(u, first * d, rows * d), d, below, m, batch * m, x, M, rows, m, d, skip)
-            o, n, part = (l * batch + first) * m, rows * m, 2 * B * blocks
-            wrong += carry_rows(
-                x, ld, _numbers(at, L, 0, o, M, n), _numbers(at, L, 1, o, M, n), _numbers(at, L, 2, o, at, n),
-                _numbers(at, L, 2, size + o, at, n), _numbers(at, L, 3, o, M, n), _numbers(at, L, 4, o, M, n),
-                _numbers(at, L, 5, o, at, n), _numbers(at, L, 5, size + o, at, n), rows, m, kind,
-                view(A, l * part, part), view(P, l * part, part), unit, alpha, limit,
-            )  # fmt: skip
+            below = view(y_next, start * m, size - start * m)
+            M_at = drive(l, M_at, view(u, start * net.d, rows * net.d), below, m, batch * m, x, net, rows)
+            for r in range(rows):
+                for j in range(-(-m // B)):
+                    e, o = min(B, m - j * B), (l * batch + start + r) * m + j * B
+                    wrong += _load_state(Y, _numbers(at, L, 2, o, at, e), _numbers(at, L, 0, o, net.M, e), e, unit)
+                    wrong += _load_state(
+                        Z, _numbers(at, L, 2, size + o, at, e), _numbers(at, L, 1, o, net.M, e), e, unit
+                    )
+                    y = view(y_next, o, e)
+                    wrong += advance_row(view(x, r * ld + j * B, e), y, block_of(net, own, l, j), net.constants, e)
+                    _store_state(Y, _numbers(at, L, 5, o, at, e), y, e, unit)
+                    _store_state(Z, _numbers(at, L, 5, size + o, at, e), _numbers(at, L, 4, o, net.M, e), e, unit)
     return wrong
 
 
 @kernel
-def pack_and_step(at, c, a, K, M, P, A, kind, unit, alpha, limit, batch, L, m, d, skip, k0, k1):
-    """``pack_all`` and ``step`` in one call; -1 where c is another one."""
-    if not pack_all(at, c, a, M, P, A, K, unit, L, m, d, skip):
+def pack_and_step(at, c, a, net, S, batch):
+    """``pack_layers`` and ``step`` for all blocks in one call; -1 if c has changed."""
+    if not pack_layers(at, c, a, net):
         return -1
-    return step(at, M, P, A, kind, unit, alpha, limit, batch, L, m, d, skip, k0, k1)
+    return step(at, net, S, batch, 0, -(-batch // ROWS))
 
 
 @kernel
 def product(y, V, x, add):
-    """x (rows, m) ← y (rows, n) Vᵀ, or this added to x, as in a step."""
+    """x (rows, m) ← (x or 0) + y (rows, n) Vᵀ, with the bits of a step."""
     (m, n), rows = V.shape, len(y)
-    ld = padded(y, m)
-    M, sums = np.empty(n * ld, y.dtype), np.empty((rows, ld), y.dtype)
+    M = np.empty(n * padded(y, m), y.dtype)
     pack(view(V, 0, m * n), M, m, n)
-    if add:
-        sums[:, :m] = x
-    multiply(view(y, 0, rows * n), n, n, M, view(sums, 0, rows * ld), ld, rows, add)
-    x[:] = sums[:, :m]
+    multiply(view(y, 0, rows * n), n, n, M, view(x, 0, rows * m), m, rows, add)

@@ -12,11 +12,17 @@ import math
 import operator
 
 from llvmlite import binding, ir
-from numba import config, types
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba import types
 from numba.extending import intrinsic, models, register_model
-from numba.np.arrayobj import make_array
+
+from unicornn._ops.cpu._numba_internals import (
+    AbstractTemplate,
+    array_data,
+    config,
+    infer_global,
+    lower_builtin,
+    signature,
+)
 
 _HOST = binding.get_host_cpu_features().flatten()
 _FEATURES = _HOST if config.CPU_FEATURES is None else config.CPU_FEATURES  # those that Numba compiles for
@@ -64,33 +70,36 @@ def _spread(builder, type_, value):
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), _all(ir.VectorType(ir.IntType(32), W), 0))
 
 
-def _call(builder, name, result, args):
+def call_llvm(builder, name, result, args):
     """A function of LLVM, by its full name."""
     function = builder.module.declare_intrinsic(name, fnty=ir.FunctionType(result, [arg.type for arg in args]))
     return builder.call(function, args)
 
 
-def _kind_of(*args):
+def _lanes_of(*args):
     """The type of the lanes among the arguments, if all others are numbers of their type; else None."""
     found = next((arg for arg in args if isinstance(arg, Lanes)), None)
     return found if found is not None and all(arg in (found, found.dtype) for arg in args) else None
 
 
 def _operator(op, of_floats, of_integers=None, compares=False):
-    """Makes an operator one of lanes too; the names are those of llvmlite's builder."""
+    """Defines an operator for lanes. The names are those of llvmlite's builder, or the comparison."""
 
     @infer_global(op)
     class Typing(AbstractTemplate):
         def generic(self, args, kws):
-            found = _kind_of(*args)
+            found = _lanes_of(*args)
             return None if found is None else signature(Lanes(types.boolean) if compares else found, *args)
 
     def lower(context, builder, sig, args):
-        found = _kind_of(*sig.args)
-        spread = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
-        if compares:
-            return builder.fcmp_ordered(of_floats, *spread)
-        return getattr(builder, of_floats if isinstance(found.dtype, types.Float) else of_integers)(*spread)
+        is_float = isinstance(_lanes_of(*sig.args).dtype, types.Float)
+        operands = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
+        if not compares:
+            return getattr(builder, of_floats if is_float else of_integers)(*operands)
+        if not is_float:
+            return builder.icmp_signed(of_floats, *operands)
+        compare = builder.fcmp_unordered if of_floats == "!=" else builder.fcmp_ordered
+        return compare(of_floats, *operands)
 
     for pair in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
         lower_builtin(op, *pair)(lower)
@@ -101,7 +110,10 @@ _operator(operator.sub, "fsub", "sub")
 _operator(operator.mul, "fmul", "mul")
 _operator(operator.truediv, "fdiv")
 _operator(operator.lt, "<", compares=True)
+_operator(operator.eq, "==", compares=True)
+_operator(operator.ne, "!=", compares=True)  # true for NaN
 _operator(operator.and_, "and_", "and_")
+_operator(operator.or_, "or_", "or_")
 
 
 def _of_floats(name):
@@ -111,11 +123,11 @@ def _of_floats(name):
         result = context.get_value_type(sig.return_type)
         if isinstance(sig.return_type, Lanes):
             args = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
-            return _call(builder, f"{name}.{_SUFFIXES[sig.return_type.dtype]}", result, args)
-        return _call(builder, f"{name}.f{sig.return_type.bitwidth}", result, args)
+            return call_llvm(builder, f"{name}.{_SUFFIXES[sig.return_type.dtype]}", result, args)
+        return call_llvm(builder, f"{name}.f{sig.return_type.bitwidth}", result, args)
 
     def typed(*args):
-        found = _kind_of(*args) or (args[0] if isinstance(args[0], types.Float) and len(set(args)) == 1 else None)
+        found = _lanes_of(*args) or (args[0] if isinstance(args[0], types.Float) and len(set(args)) == 1 else None)
         return None if found is None else (found(*args), codegen)
 
     return typed
@@ -131,19 +143,19 @@ def fma(typingctx, a, b, c):
 
 
 @intrinsic
-def size(typingctx, v):
+def absolute(typingctx, v):
     """|v|."""
     return _abs(v)
 
 
 @intrinsic
-def whole(typingctx, v):
+def rounded(typingctx, v):
     """v rounded to an integer."""
     return _rint(v)
 
 
 @intrinsic
-def signed(typingctx, v, sign):
+def copysign(typingctx, v, sign):
     """|v| with the sign of another."""
     return _copysign(v, sign)
 
@@ -155,9 +167,9 @@ def minus(typingctx, v):
 
 
 @intrinsic
-def larger(typingctx, a, b):
+def maximum(typingctx, a, b):
     """a if it is larger than b, else b: a ``b`` that is no number stays so."""
-    found = _kind_of(a, b) or a
+    found = _lanes_of(a, b) or a
 
     def codegen(context, builder, sig, args):
         if isinstance(found, Lanes):
@@ -199,7 +211,7 @@ def each_tanh(typingctx, v):
 
 
 @intrinsic
-def number(typingctx, v, like):
+def convert(typingctx, v, like):
     """Lanes as lanes of the type of ``like``, which are lanes or an array: rounded, widened or as they are."""
     result = Lanes(like.dtype)
 
@@ -238,24 +250,13 @@ def first(typingctx, count):
 @intrinsic
 def where(typingctx, mask, a, b):
     """a where the mask is true, else b, each lanes or a number."""
-    found = _kind_of(a, b)
+    found = _lanes_of(a, b)
 
     def codegen(context, builder, sig, args):
         a_, b_ = (_spread(builder, *pair) for pair in zip(sig.args[1:], args[1:], strict=True))
         return builder.select(args[0], a_, b_)
 
     return found(mask, a, b), codegen
-
-
-@intrinsic
-def where_equal(typingctx, v, x, a, b):
-    """a where v, of integers, is x, else b."""
-
-    def codegen(context, builder, sig, args):
-        v_, x_, a_, b_ = (_spread(builder, *pair) for pair in zip(sig.args, args, strict=True))
-        return builder.select(builder.icmp_signed("==", v_, x_), a_, b_)
-
-    return _kind_of(a, b)(v, x, a, b), codegen
 
 
 @intrinsic
@@ -279,22 +280,12 @@ def any_true(typingctx, mask):
 
 
 def _one_true(builder, mask):
-    found = _call(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [mask])
+    found = call_llvm(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [mask])
     return builder.zext(found, ir.IntType(64))
 
 
-@intrinsic
-def or_unlike(typingctx, known, a, b):
-    """Where it is known already, or a is not b, or one of them is no number."""
-
-    def codegen(context, builder, sig, args):
-        return builder.or_(args[0], builder.fcmp_unordered("!=", args[1], args[2]))
-
-    return Lanes(types.boolean)(known, a, b), codegen
-
-
 def _place(context, builder, array, value, at, vector):
-    data = builder.gep(make_array(array)(context, builder, value).data, [at])
+    data = builder.gep(array_data(context, builder, array, value), [at])
     return builder.bitcast(data, vector.as_pointer()), context.get_abi_sizeof(vector.element)
 
 
@@ -331,7 +322,7 @@ def load_where(typingctx, mask, array, at):
         vector = context.get_value_type(result)
         place, align = _place(context, builder, array, *args[1:], vector)
         rest = [place, ir.IntType(32)(align), args[0], ir.Constant(vector, None)]
-        return _call(builder, f"llvm.masked.load.{_SUFFIXES[array.dtype]}.p0", vector, rest)
+        return call_llvm(builder, f"llvm.masked.load.{_SUFFIXES[array.dtype]}.p0", vector, rest)
 
     return result(mask, array, types.intp), codegen
 
@@ -343,7 +334,7 @@ def store_where(typingctx, mask, array, at, v):
     def codegen(context, builder, sig, args):
         place, align = _place(context, builder, array, *args[1:3], args[3].type)
         rest = [args[3], place, ir.IntType(32)(align), args[0]]
-        _call(builder, f"llvm.masked.store.{_SUFFIXES[array.dtype]}.p0", ir.VoidType(), rest)
+        call_llvm(builder, f"llvm.masked.store.{_SUFFIXES[array.dtype]}.p0", ir.VoidType(), rest)
         return context.get_dummy_value()
 
     return types.none(mask, array, types.intp, Lanes(array.dtype)), codegen
@@ -353,12 +344,12 @@ def _prefetch(write):
     def typed(typingctx, array, at):
         def codegen(context, builder, sig, args):
             """One request for each cache line."""
-            data, word = make_array(array)(context, builder, args[0]).data, ir.IntType(32)
+            data, word = array_data(context, builder, array, args[0]), ir.IntType(32)
             size = context.get_abi_sizeof(context.get_data_type(array.dtype))
             for k in range(0, W, LINE // size):
                 place = builder.gep(data, [builder.add(args[1], context.get_constant(types.intp, k))])
                 byte = builder.bitcast(place, ir.IntType(8).as_pointer())
-                _call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, word(write), word(3), word(1)])
+                call_llvm(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, word(write), word(3), word(1)])
             return context.get_dummy_value()
 
         return types.none(array, types.intp), codegen
@@ -370,12 +361,12 @@ _to_read, _to_write = _prefetch(0), _prefetch(1)
 
 
 @intrinsic
-def soon_read(typingctx, array, at):
+def prefetch_read(typingctx, array, at):
     """Has W numbers, from a place on, brought to the cache, while other things are done; the place may not exist."""
     return _to_read(typingctx, array, at)
 
 
 @intrinsic
-def soon_written(typingctx, array, at):
-    """As ``soon_read``, for what will be written over."""
+def prefetch_write(typingctx, array, at):
+    """As ``prefetch_read``, for what will be written over."""
     return _to_write(typingctx, array, at)

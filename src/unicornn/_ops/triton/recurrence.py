@@ -1,7 +1,7 @@
-"""The recurrence of one layer over a chunk on the GPU: prepares torch tensors for the Triton kernels and launches them.
+"""The recurrence of one layer over a chunk on the GPU: prepares tensors for the Triton kernels and launches them.
 
-``store`` keeps x here, not tanh: the state walks back exactly, so nothing has to be replayed, and the kernel that walks
-back is the adjoint too. With ``invert`` the same kernel walks first without the adjoint, bottom up, for its y.
+The kernel that inverts a chunk also computes the adjoint. With gradient="stored" it runs once per chunk, from the
+stored x. With gradient="reversible" it first runs without the adjoint, bottom up, to recover y.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unicornn._ops.adjoint import fade
+from unicornn._ops.reference import fade_rate
+from unicornn._ops.schedule import Limits
 from unicornn._state import RANGE, UNIT
 from unicornn.errors import BadValue
 
-CHUNK = 1 << 22
-"""Elements of a layer (K·b·m) in a chunk: 16 MiB in float32, so that it stays in the L2 cache of a large card."""
-
-LONGEST = 4096
-"""Steps in a chunk at most. A launch costs as much as some hundred steps."""
+LIMITS = Limits(elements=1 << 22, steps=4096, multiple=16)
+"""A chunk of 16 MiB in float32 stays in the L2 cache of a large card. A launch costs as much as some hundred steps."""
 
 LARGEST = 2.0**9
-"""Time steps (and these times α) must be below it in float32 layers: fixed point has 31 bits."""
+"""Upper limit of the time steps, and of these times α, in float32 layers: fixed point has 31 bits."""
 
 
 @cache
@@ -35,7 +33,7 @@ def _kernels() -> ModuleType:
 
 
 def check_steps(dt: tuple[float, ...], alpha: float) -> None:
-    """Of a float32 layer."""
+    """Checks dt and alpha of a float32 layer."""
     if max(dt) * max(1.0, alpha) >= LARGEST:
         raise BadValue(f"dt, alpha: expected dt · max(1, alpha) < {LARGEST:.0f} on a GPU, got {max(dt)} and {alpha}")
 
@@ -43,9 +41,9 @@ def check_steps(dt: tuple[float, ...], alpha: float) -> None:
 def launch_shape(E: int, device: torch.device) -> tuple[int, int]:
     """Elements and warps of a program: one warp until each multiprocessor has eight of them, then four.
 
-    A thread has one element: the time loop is a chain of dependent operations, which only other warps can hide.
+    Each thread has one element. The time loop is a chain of dependent operations, whose latency only other warps hide.
     """
-    if device.type != "cuda":  # the interpreter, which likes long vectors
+    if device.type != "cuda":  # the interpreter, which is faster with long vectors
         return 128, 4
     card = torch.cuda.get_device_properties(device)
     threads = card.warp_size
@@ -54,10 +52,9 @@ def launch_shape(E: int, device: torch.device) -> tuple[int, int]:
 
 
 class Recurrence:
-    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. The interface is ``stack.Recurrence``'s."""
+    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. See ``driver.Recurrence``."""
 
-    CHUNK, LONGEST = CHUNK, LONGEST
-    reads_z = False
+    limits = LIMITS
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         _, self.batch, self.m = grid.shape
@@ -65,7 +62,7 @@ class Recurrence:
         self.S = grid.clone(memory_format=torch.contiguous_format)
         self.end = self.S
         self.bad = torch.zeros(self.E, dtype=torch.int32, device=w.device)
-        self.constants = w.contiguous(), b.contiguous(), a.contiguous(), alpha * a
+        self.constants = {"w": w.contiguous(), "b": b.contiguous(), "a": a.contiguous(), "κ": alpha * a}
         block, warps = launch_shape(self.E, w.device)
         unit = UNIT[w.dtype]
         self.programs = (-(-self.E // block),)
@@ -75,29 +72,9 @@ class Recurrence:
         }  # fmt: skip
 
     @staticmethod
-    def product(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
-        if add:
-            x.addmm_(y, V.t())
-        else:
-            torch.mm(y, V.t(), out=x)
-
-    @staticmethod
-    def product_of_step(y: Tensor, V: Tensor, x: Tensor, add: bool) -> None:
-        Recurrence.product(y, V, x, add)
-
-    @staticmethod
     def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> Tensor | None:
-        """How many steps of the chunk are within each sequence, (b,), or None: all."""
+        """Number of steps of the chunk within each sequence, (b,), or None if all sequences run through it."""
         return None if lengths is None else (lengths.clamp(n0, n1) - n0).to(torch.int32)
-
-    @staticmethod
-    def mark_shape(b: int, m: int) -> tuple[int, ...]:
-        return (0,)
-
-    def mark(self, to: Tensor) -> None:
-        """Nothing: the state walks back."""
-
-    recall = mark
 
     @property
     def state(self) -> Tensor:
@@ -107,39 +84,35 @@ class Recurrence:
     def out_of_range(self) -> int:
         return int(self.bad.sum())
 
-    def _launch(self, name: str, K: int, active: Tensor | None, *args: Any, **options: Any) -> None:
+    def _launch(self, name: str, K: int, active: Tensor | None, **arguments: Any) -> None:
+        """Launches a kernel with the arguments that all kernels take and these."""
         kernel = getattr(_kernels(), name)
-        tensors, tail = args[:-1], args[-1]
-        ends = self.bad if active is None else active
-        options = self.options | options | {"RAGGED": active is not None}
+        arguments |= self.constants | self.options | {"K": K, "E": self.E, "m": self.m, "bad": self.bad}
+        arguments |= {"ends": self.bad if active is None else active, "RAGGED": active is not None}
         with torch.cuda.device_of(self.S):  # its current stream is where triton launches
-            kernel[self.programs](*tensors, *self.constants, ends, self.bad, *tail, K, self.E, self.m, **options)
+            kernel[self.programs](**arguments)
 
     def advance(self, x: Tensor, y: Tensor, active: Tensor | None) -> None:
-        self._launch("advance", len(x), active, x, y, self.S, ())
+        self._launch("advance", len(x), active, x=x, y=y, S=self.S)
 
-    def retreat(self, x: Tensor, y: Tensor, z: Tensor, active: Tensor | None) -> None:
+    def retreat(self, x: Tensor, y: Tensor, active: Tensor | None) -> None:
         self.end, self.S = self.S, torch.empty_like(self.S)
-        unused = x, self.bad, self.bad, self.bad
-        self._launch("retreat", len(x), active, x, y, self.end, self.S, unused, SHOW=True, ADJOINT=False, FADE=False)
+        unused = dict.fromkeys(("δ", "T", "fade"), self.bad) | {"g": x}
+        self._walk_back(x, y, active, self.end, SHOW=True, ADJOINT=False, FADE=False, **unused)
 
     def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None:
         self.fading = horizon is not None
-        share = 0.0 if horizon is None else fade(horizon)
-        self.fade = torch.full((1,), share, dtype=self.dtype, device=self.device)  # Triton's numbers are float32
+        rate = 0.0 if horizon is None else fade_rate(horizon)
+        self.fade = torch.full((1,), rate, dtype=self.dtype, device=self.device)  # Triton's scalars are float32
         self.δ = torch.stack([gy, gz]).to(self.dtype)
         self.T = torch.zeros(3, self.batch, self.m, dtype=torch.float64, device=self.device)
 
-    def adjoint(self, x: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Tensor | None) -> None:
-        """After a retreat over the same chunk, from whose end it starts."""
-        self._pull_back(x, y, g, self.end, active, SHOW=False)
+    def adjoint(self, x: Tensor, y: Tensor, g: Tensor, active: Tensor | None, recovered: bool) -> None:
+        state, adjoint = self.end if recovered else self.S, {"g": g, "δ": self.δ, "T": self.T, "fade": self.fade}
+        self._walk_back(x, y, active, state, SHOW=not recovered, ADJOINT=True, FADE=self.fading, **adjoint)
 
-    def replay_adjoint(self, x: Tensor, y: Tensor, z: Tensor, g: Tensor, active: Tensor | None) -> None:
-        self._pull_back(x, y, g, self.S, active, SHOW=True)
-
-    def _pull_back(self, x: Tensor, y: Tensor, g: Tensor, end: Tensor, active: Tensor | None, SHOW: bool) -> None:
-        options = {"SHOW": SHOW, "ADJOINT": True, "FADE": self.fading}
-        self._launch("retreat", len(x), active, x, y, end, self.S, (g, self.δ, self.T, self.fade), **options)
+    def _walk_back(self, x: Tensor, y: Tensor, active: Tensor | None, state: Tensor, **arguments: Any) -> None:
+        self._launch("retreat", len(x), active, x=x, y=y, S=state, before=self.S, **arguments)
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         gw, gb, ga = self.T.sum(1)
