@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
-from unicornn._ops.reference import ENERGY_FLOOR as SMALL
-from unicornn._ops.reference import energy
+from unicornn._ops.reference import ENERGY_FLOOR
+from unicornn._ops.reference import energy as energy
 from unicornn.errors import BadValue
 
 READOUTS = ("last", "mean", "energy", "state")
@@ -29,6 +29,7 @@ STARTS = ("carried", "rest")
 NORMS = ("batch", "start")
 MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of features, at least
 FIRST = 64  # batches from which mean and deviation are taken with feature_norm="start"
+SMALL = ENERGY_FLOOR
 STILL = 1e-7
 """Added to the variances of states, which are small where the time steps are."""
 UP = 2.0**20

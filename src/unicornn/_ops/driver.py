@@ -8,9 +8,7 @@ keep="stored" the drive x of every step is kept, and a layer is inverted togethe
 A matrix product must give the same bits whenever it is repeated, so chunks depend on the sizes alone, and operands have
 the same alignment relative to a cache line.
 
-The CPU has a driver of its own, ``cpu.driver``, with which this one shares ``schedule``. A prototype that called the
-Numba kernels from here, one call per layer and chunk, was slower than one compiled pass over all chunks: see the
-measurement there.
+The CPU has a separate driver, ``cpu.driver``, which explains why. Both share ``schedule``.
 """
 
 from __future__ import annotations

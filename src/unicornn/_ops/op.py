@@ -96,9 +96,8 @@ def _backward(
     gradients = stack.backward(g_output, g_final, need_u)
     if p.keep != "stored" and (layers := stack.out_of_range):
         raise OutOfRange(_out_of_range(layers))
-    _, *of_state_and_weights = gradients
-    tensors = [t for g in of_state_and_weights for t in (g if isinstance(g, list) else [g])]
-    warn_of_growth(tensors, (g_output, g_final), p.grid, stack.end)
+    _, start, w, V, b, a, Lambda = gradients
+    warn_of_growth((start, w, *V, b, a, *Lambda), (g_output, g_final), p.grid, stack.end)
     return tuple(gradients)
 
 

@@ -4,9 +4,10 @@ A batch is divided into groups of sequences, from the sizes alone. Each group ru
 and one kernel call, with its own memory. The number of threads therefore changes no bit of any result; the number of
 groups changes only the order in which the gradients of the parameters are summed.
 
-Why not ``unicornn._ops.driver`` with Numba kernels per layer and chunk: a chunk that fits the cache is 0.1 to 0.3 ms of
-work, and a call from Python costs 10 to 20 µs while holding the interpreter lock that the other threads wait for.
-MEASURED
+``unicornn._ops.driver`` could call the same Numba kernels once per layer and chunk. A prototype of that, with products by
+torch and the best of five chunk sizes, took 2.1 times as long as this driver for N=1000, b=d=m=128 and 1.9 times as long
+for N=17984, b=8, d=6, m=32 (training step of two layers, reversible, one thread). Hence two drivers, which share
+``schedule``.
 """
 
 from __future__ import annotations
@@ -154,11 +155,13 @@ class Stack:
         The backward pass uses the arrays of the forward pass, if they were saved.
         """
         sizes = self.sizes[:2].sum(1)
-        given = self.packed is not None and self.packed.size > 0
-        memory = self.packed if given else zeros(sizes.sum() if backward else sizes[0], dtype=self.dtype)
-        self.up, self.down = memory[: sizes[0]], memory[sizes[0] :]
-        if given and backward:
+        memory = self.packed
+        if memory is not None and memory.size and backward:
+            self.up, self.down = memory[: sizes[0]], memory[sizes[0] :]
             return
+        if memory is None or not memory.size:
+            memory = zeros(sizes.sum() if backward else sizes[0], dtype=self.dtype)
+        self.up, self.down = memory[: sizes[0]], memory[sizes[0] :]
         pack = launch.kernel("unicornn._ops.cpu.products", "pack")
         for i, V in enumerate(map(_array, self.matrices)):
             launch.call(pack, self.u.dtype, V.reshape(-1), self.up[self.at[0, i] :], *V.shape)
@@ -242,7 +245,7 @@ class _Group:
         self.w, self.a, self.horizon, self.alpha = stack.w, stack.a, p.horizon, p.alpha
         self.dtype, self.g_size = stack.dtype, int(stack.sizes[2].sum())
         state = _array(p.grid)[:, :, schedule.order]
-        self.S = _blocked(state, state_type(p.w.dtype))
+        self.S = _blocked([*state], state_type(p.w.dtype))
         A = _blocked([np.broadcast_to(stack.a, state[0].shape), stack.a / UNIT[p.w.dtype]], np.float64)
         P = _blocked([stack.w, stack.bias, np.zeros_like(state[0], self.dtype)], self.dtype)
         self.layers = _bundle("Layers")(self.S, A, P, grid_constants(p.w.dtype, p.alpha))

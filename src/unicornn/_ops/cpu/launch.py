@@ -1,12 +1,11 @@
-"""How Numba kernels are called: in threads of our own, and with a word where they have to be compiled first.
+"""How Numba kernels are called: imported on first use, in a thread pool, with a message if they are being compiled.
 
-The layer's passes are jobs, each for some sequences, done ``together``. A kernel that can be shared out takes a range
-(k0, k1) as its last two arguments. One pool of Python threads, as many as torch's, calls the very function that one
-thread would. They wait for each other once, at the end, and asleep, so that another process may have the core. Numba's
-own threads (``parallel=True``) would have every kernel compiled a second time, must not be entered by two threads at
-once, do not survive a fork, and were no faster.
+The passes of the layer are jobs, each for some sequences, run by ``together``. ``share_out`` divides a kernel that takes
+a range (k0, k1) as its last two arguments. One pool of Python threads, as many as torch's, calls the same compiled
+function as a single thread would. Numba's own threads (``parallel=True``) would compile every kernel a second time, must
+not be entered by two threads at once, do not survive a fork, and were no faster.
 
-With one thread no pool is touched, so a forked worker may use the layer.
+With one thread the pool is not used, so a forked worker may use the layer.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -26,7 +25,7 @@ from torch import Tensor
 from unicornn._ops.cpu.sizes import B
 
 SHARE = 1024
-"""Elements of a row that a thread must have to itself (a page): closer neighbours fight over cache lines."""
+"""Elements of a row per thread, at least (a page): threads closer to each other contend for cache lines."""
 
 T = TypeVar("T")
 
@@ -41,19 +40,19 @@ def fits(x: Tensor) -> bool:
 
 
 def threads(blocks: int) -> int:
-    """How many threads are worth it for rows of so many blocks."""
+    """Number of threads worth using for rows of this many blocks."""
     return min(torch.get_num_threads(), blocks * B // SHARE)
 
 
 @cache
 def kernel(module: str, name: str) -> Any:
-    """A kernel of a module that is imported on first use, for it brings numba along."""
+    """A kernel, or another name, of a module that is imported on first use because it imports numba."""
     return getattr(import_module(module), name)
 
 
 @cache
 def _compilations() -> Any:
-    """A listener that counts those that are going on, in ``now``."""
+    """A listener whose ``now`` is the number of running compilations."""
     from unicornn._ops.cpu._numba_internals import event
 
     class Compilations(event.Listener):
@@ -71,19 +70,19 @@ def _compilations() -> Any:
 
 
 @cache
-def _say() -> None:
+def _log_compilation() -> None:
     logging.getLogger("unicornn").warning(
         "unicornn: compiling the CPU kernels; this is done once where they are cached"
     )
 
 
 def _announce() -> None:
-    if _compilations().now:  # not a kernel from the cache that has much to do
-        _say()
+    if _compilations().now:  # otherwise the kernel is running, not being compiled
+        _log_compilation()
 
 
 def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
-    """Calls a kernel; if it has to be compiled for this dtype, and that takes long, says so."""
+    """Calls a kernel; logs a message if it has to be compiled for this dtype and that takes long."""
     if (kernel, dtype) in _compiled:
         return kernel(*args) or 0
     _compilations()
@@ -99,47 +98,62 @@ def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """The threads of this process; a forked one has none of its parent's."""
+    """The threads of this process; a fork inherits none of its parent's."""
     return ThreadPoolExecutor(max(os.cpu_count() or 1, torch.get_num_threads()), "unicornn")
 
 
-def _in_thread(flush: bool, kernel: Any, args: tuple[Any, ...]) -> int:
-    torch.set_flush_denormal(flush)
-    return kernel(*args) or 0
+def _start(count: int, work: Callable[[int], Any]) -> list[Future[Any]]:
+    """Calls ``work(0)`` to ``work(count - 1)`` in threads with the caller's floating-point and inference settings."""
+    flush, inference = _SUBNORMAL * 1.0 == 0.0, torch.is_inference_mode_enabled()
+
+    def run(k: int) -> Any:
+        torch.set_flush_denormal(flush)
+        with torch.inference_mode(inference), torch.no_grad():
+            return work(k)
+
+    return [_pool(os.getpid()).submit(run, k) for k in range(count)]
+
+
+def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
+    """Waits for all threads, even if a signal handler raises meanwhile: they write to the caller's memory. The exception
+    is raised when they have finished."""
+    raised: BaseException | None = None
+    while not all(future.done() for future in futures):
+        try:
+            wait(futures)
+        except BaseException as exception:
+            raised = raised or exception
+    if raised is not None:
+        raise raised
 
 
 def together(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """What the jobs return, done in as many threads as torch has, one job after another in each."""
+    """Results of the jobs, run in as many threads as torch uses, one job after another in each."""
     count = min(len(jobs), torch.get_num_threads())
     if count <= 1:
         return [job() for job in jobs]
     waiting, results = iter(range(len(jobs))), dict[int, T]()
-    flush, inference = _SUBNORMAL * 1.0 == 0.0, torch.is_inference_mode_enabled()  # settings of a thread
 
-    def work() -> None:
-        torch.set_flush_denormal(flush)
-        with torch.inference_mode(inference), torch.no_grad():
-            for k in waiting:  # a range's iterator: no two threads get the same
-                results[k] = jobs[k]()
+    def work(_: int) -> None:
+        for k in waiting:  # a range's iterator: no two threads get the same number
+            results[k] = jobs[k]()
 
-    working = [_pool(os.getpid()).submit(work) for _ in range(count)]
-    wait(working)  # they write to the caller's memory
-    for thread in working:
-        thread.result()
+    futures = _start(count, work)
+    _wait_for_all(futures)
+    for future in futures:
+        future.result()
     return [results[k] for k in range(len(jobs))]
 
 
 def share_out(kernel: Any, dtype: torch.dtype, count: int, threads: int, *args: Any) -> int:
-    """``kernel(*args, k0, k1)`` over 0 to ``count``, in so many threads; the sum of what it returns."""
+    """``kernel(*args, k0, k1)`` over 0 to ``count`` in several threads; the sum of its results."""
     if threads <= 1:
         return call(kernel, dtype, *args, 0, count)
     each = -(-count // threads)
     first, *others = ((k, min(k + each, count)) for k in range(0, count, each))
-    flush = _SUBNORMAL * 1.0 == 0.0  # a setting of the thread, torch.set_flush_denormal
-    submit = _pool(os.getpid()).submit
-    waiting = [submit(_in_thread, flush, kernel, (*args, *share)) for share in others]
+    futures = _start(len(others), lambda k: kernel(*args, *others[k]) or 0)
     try:
         out = call(kernel, dtype, *args, *first)
     finally:
-        wait(waiting)  # they write to the caller's memory
-    return out + sum(share.result() for share in waiting)
+        _wait_for_all(futures)
+    return out + sum(future.result() for future in futures)
