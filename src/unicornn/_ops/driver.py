@@ -65,7 +65,7 @@ class Recurrence(Protocol):
         """
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Of w, b, a (m,) and of the initial y, z (b, m)."""
+        """Gradients of w, b, a (m,) and of the initial y, z (b, m)."""
 
 
 class _Chunk(NamedTuple):

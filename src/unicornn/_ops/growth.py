@@ -1,4 +1,4 @@
-"""Warns when gradients overflow on the way back through time: long-driven oscillators have a positive Lyapunov exponent."""
+"""Warns when gradients overflow: oscillators that are driven for very long have a positive Lyapunov exponent."""
 
 from __future__ import annotations
 

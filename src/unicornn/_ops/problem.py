@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients of a ``Problem``, in the order of the backward op's outputs. u is empty if its gradient is not needed."""
+    """Gradients of a ``Problem``, as the backward op returns them. u is empty if its gradient is not needed."""
 
     u: Tensor
     start: Tensor

@@ -4,9 +4,9 @@ A batch is divided into groups of sequences, from the sizes alone. Each group ru
 and one kernel call, with its own memory. The number of threads therefore changes no bit of any result; the number of
 groups changes only the order in which the gradients of the parameters are summed.
 
-``unicornn._ops.driver`` could call the same Numba kernels once per layer and chunk. A prototype of that, with products by
-torch and the best of five chunk sizes, took 2.1 times as long as this driver for N=1000, b=d=m=128 and 1.9 times as long
-for N=17984, b=8, d=6, m=32 (training step of two layers, reversible, one thread). Hence two drivers, which share
+``unicornn._ops.driver`` could call the same Numba kernels once per layer and chunk. A prototype of that, with products
+by torch and the best of five chunk sizes, took 2.1 times as long as this driver for N=1000, b=d=m=128 and 1.9 times as
+long for N=17984, b=8, d=6, m=32 (training step of two layers, reversible, one thread). Hence two drivers, which share
 ``schedule``.
 """
 

@@ -1,9 +1,9 @@
 """How Numba kernels are called: imported on first use, in a thread pool, with a message if they are being compiled.
 
-The passes of the layer are jobs, each for some sequences, run by ``together``. ``share_out`` divides a kernel that takes
-a range (k0, k1) as its last two arguments. One pool of Python threads, as many as torch's, calls the same compiled
-function as a single thread would. Numba's own threads (``parallel=True``) would compile every kernel a second time, must
-not be entered by two threads at once, do not survive a fork, and were no faster.
+The passes of the layer are jobs, each for some sequences, run by ``together``. ``share_out`` divides a kernel that
+takes a range (k0, k1) as its last two arguments. One pool of Python threads, as many as torch's, calls the same
+compiled function as a single thread would. Numba's own threads (``parallel=True``) would compile every kernel a second
+time, must not be entered by two threads at once, do not survive a fork, and were no faster.
 
 With one thread the pool is not used, so a forked worker may use the layer.
 """
@@ -115,8 +115,8 @@ def _start(count: int, work: Callable[[int], Any]) -> list[Future[Any]]:
 
 
 def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
-    """Waits for all threads, even if a signal handler raises meanwhile: they write to the caller's memory. The exception
-    is raised when they have finished."""
+    """Waits for all threads, even if a signal handler raises meanwhile: they write to the caller's memory. The
+    exception is raised when they have finished."""
     raised: BaseException | None = None
     while not all(future.done() for future in futures):
         try:

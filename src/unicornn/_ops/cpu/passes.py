@@ -39,8 +39,8 @@ class Sizes(NamedTuple):
 
 
 class Network(NamedTuple):
-    """V and Λ of all layers, packed (up), and transposed and packed (down). at (3, ·): where each starts in these and in
-    the gradients. mask (L, E), or empty."""
+    """V and Λ of all layers, packed (up), and transposed and packed (down). at (3, ·): where each starts in these and
+    in the gradients. mask (L, E), or empty."""
 
     up: np.ndarray
     down: np.ndarray

@@ -1,13 +1,12 @@
 """Matrix products inside Numba kernels: lock-free, and the rows of a result are independent.
 
 BLAS chooses its order of summation by the number of rows, so a sequence's results would depend on the rest of the
-batch. Here each element is one chain of fused multiply-adds over k = 0, 1, 2, …: its bits depend neither on the tile nor
-on the number of rows nor on the machine, and a single step has the bits of a sequence.
+batch. Here each element is one chain of fused multiply-adds over k = 0, 1, 2, …: its bits depend neither on the tile
+nor on the number of rows nor on the machine, and a single step has the bits of a sequence.
 
 A tile of the result stays in registers while k runs. LLVM's vectoriser does not find that, so the tile is written in
-LLVM instructions. The right matrix is packed in panels of ``panel_width`` columns: rows of a wide matrix, a power of two
-apart, would map to the same few lines of the L1 cache. Imported on first use, because it imports numba.
-"""
+LLVM instructions. The right matrix is packed in panels of ``panel_width`` columns: rows of a wide matrix, a power of
+two apart, would map to the same few lines of the L1 cache. Imported on first use, because it imports numba."""
 
 import numpy as np
 from llvmlite import ir
@@ -26,8 +25,8 @@ DEPTH = 128
 
 
 def _tile(rows, vectors, masked):
-    """c[c_at + r c_row + j] ← (c or 0) + Σₖ a[a_at + r a_row + k a_step] · b[b_at + k b_row + j], for ``rows`` rows r and
-    ``vectors`` vectors of columns j; with ``masked``, for j < ``columns`` only. k < ``count``."""
+    """c[c_at + r c_row + j] ← (c or 0) + Σₖ a[a_at + r a_row + k a_step] · b[b_at + k b_row + j], for ``rows`` rows r
+    and ``vectors`` vectors of columns j; with ``masked``, for j < ``columns`` only. k < ``count``."""
 
     @intrinsic
     def tile(typingctx, a, a_place, b, b_place, c, c_place, count, columns, add):

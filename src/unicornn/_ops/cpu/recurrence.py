@@ -109,8 +109,8 @@ def _real(X, like, unit):
     return lambda X, like, unit: where(X == GONE, like.dtype.type(np.nan), convert(X, like) * unit)
 
 
-# One step of one vector. ``on``: lanes in which the sequence runs; ``room``: lanes within the row. Both are None if all
-# lanes are; Numba compiles a separate version for None.
+# One step of one vector. ``on``: lanes in which the sequence runs; ``inside``: lanes within the row. Both are None if
+# all lanes are; Numba compiles a separate version for None.
 
 
 @inline
@@ -127,11 +127,11 @@ def _put(on, row, at, v):
 
 
 @inline
-def _put_or_zero(on, room, row, at, v):
+def _put_or_zero(on, inside, row, at, v):
     if on is None:
         store(row, at, v)
     else:
-        store_where(room, row, at, where(on, v, row.dtype.type(0)))
+        store_where(inside, row, at, where(on, v, row.dtype.type(0)))
 
 
 @inline
@@ -175,20 +175,20 @@ def step(t, Y, Z, A, i, constants):
 
 
 @inline
-def _activate(x, t, at, y, before, P, i, on, room):
+def _activate(x, t, at, y, before, P, i, on, inside):
     """t ← tanh(w y + x + b), y being that of the step before; zero where a sequence is over."""
-    _put_or_zero(on, room, t, at, _activated(_get(on, x, at), _get(on, y, before), P, i))
+    _put_or_zero(on, inside, t, at, _activated(_get(on, x, at), _get(on, y, before), P, i))
 
 
 @inline
-def _increment(t, at, y, block, i, constants, far, on, room):
+def _increment(t, at, y, block, i, constants, far, on, inside):
     """A step from a row of t; writes y, and returns the largest |y| + |z| so far."""
     Y, Z = load(block.S, i), load(block.S, B + i)
     Y1, Z1 = step(_get(on, t, at), Y, Z, block.A, i, constants)
     Y, Z = _if_on(on, Y1, Y), _if_on(on, Z1, Z)
     store(block.S, i, Y)
     store(block.S, B + i, Z)
-    _put_or_zero(on, room, y, i, real(Y, y, constants.unit))
+    _put_or_zero(on, inside, y, i, real(Y, y, constants.unit))
     return maximum(far, _reach(Y, Z, block.A))
 
 
@@ -208,20 +208,20 @@ def advance(x, t, y, stride, layer, constants, active, E):
     out = 0
     for k in range(-(-E // B)):
         lo = k * B
-        room, block = min(E - lo, B), _block(layer, k)
+        inside, block = min(E - lo, B), _block(layer, k)
         before, far = view(block.P, _Y, B), spread(0.0)
         for i in range(0, B, W):
             store(before, i, real(load(block.S, i), x, constants.unit))
         for n in range(len(active)):
-            e, o, after = min(room, active[n] - lo), n * E + lo, view(y, n * stride + lo, room)
+            e, o, after = min(inside, active[n] - lo), n * E + lo, view(y, n * stride + lo, inside)
             for i in range(0, e - W + 1, W):
                 prefetch_write(t, o + AHEAD * E + i)
                 _activate(x, t, o + i, before, i, block.P, i, None, None)
             for i in range(0, e - W + 1, W):
                 prefetch_write(y, (n + AHEAD) * stride + lo + i)
                 far = _increment(t, o + i, after, block, i, constants, far, None, None)
-            for i in range(max(e, 0) // W * W, room, W):
-                on, there = first(e - i), first(room - i)
+            for i in range(max(e, 0) // W * W, inside, W):
+                on, there = first(e - i), first(inside - i)
                 _activate(x, t, o + i, before, i, block.P, i, on, there)
                 far = _increment(t, o + i, after, block, i, constants, far, on, there)
             before = after
@@ -268,12 +268,12 @@ def _unkick(t, Y, Z, A, i, constants, on):
 
 
 @inline
-def _undrift_row(y, at, block, i, constants, far, on, shown, room):
+def _undrift_row(y, at, block, i, constants, far, on, shown, inside):
     """y ← y - a z, stored and written to y."""
     Z = load(block.S, B + i)
     Y = _undrift(load(block.S, i), Z, block.A, i, constants.limit, on)
     store(block.S, i, Y)
-    _put_or_zero(shown, room, y, at, real(Y, y, constants.unit))
+    _put_or_zero(shown, inside, y, at, real(Y, y, constants.unit))
     return maximum(far, _reach(Y, Z, block.A))
 
 
@@ -285,31 +285,31 @@ def _unkick_row(t, at, block, i, constants, on):
 
 
 @inline
-def _write_state(y, lo, S, unit, e, room):
+def _write_state(y, lo, S, unit, e, inside):
     """y ← the state after the chunk, zero where a sequence was over."""
-    for i in range(0, room, W):
-        _put_or_zero(first(e - i), first(room - i), y, lo + i, real(load(S, i), y, unit))
+    for i in range(0, inside, W):
+        _put_or_zero(first(e - i), first(inside - i), y, lo + i, real(load(S, i), y, unit))
 
 
 @kernel
 def retreat(x, y, layer, constants, active, E):
-    """Backwards through a chunk, Eq. (7): rows x of E elements become t; writes y, one row more, starting with the state
-    before the chunk. Returns the number of vectors out of range."""
+    """Backwards through a chunk, Eq. (7): rows x of E elements become t; writes y, one row more, starting with the
+    state before the chunk. Returns the number of vectors out of range."""
     K, out = len(active), 0
     for k in range(-(-E // B)):
         lo = k * B
-        room, block, far = min(E - lo, B), _block(layer, k), spread(0.0)
-        _write_state(y, K * E + lo, block.S, constants.unit, active[K - 1] - lo, room)
+        inside, block, far = min(E - lo, B), _block(layer, k), spread(0.0)
+        _write_state(y, K * E + lo, block.S, constants.unit, active[K - 1] - lo, inside)
         for n in range(K - 1, -1, -1):
-            e, o = min(room, active[n] - lo), n * E + lo
+            e, o = min(inside, active[n] - lo), n * E + lo
             for i in range(0, e - W + 1, W):
                 far = _undrift_row(y, o + i, block, i, constants, far, None, None, None)
             for i in range(0, e - W + 1, W):
                 _activate(x, x, o + i, y, o + i, block.P, i, None, None)
             for i in range(0, e - W + 1, W):
                 _unkick_row(x, o + i, block, i, constants, None)
-            for i in range(max(e, 0) // W * W, room, W):
-                on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(room - i)
+            for i in range(max(e, 0) // W * W, inside, W):
+                on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(inside - i)
                 far = _undrift_row(y, o + i, block, i, constants, far, on, shown, there)
                 _activate(x, x, o + i, y, o + i, block.P, i, on, there)
                 _unkick_row(x, o + i, block, i, constants, on)
@@ -344,16 +344,16 @@ def _adjoint_step(t, y, z, g, back, i, fade, on):
 
 
 @inline
-def _pull_back(rows, at, block, back, i, constants, fade, on, shown, room):
+def _pull_back(rows, at, block, back, i, constants, fade, on, shown, inside):
     """Inverts a step from a known t and computes its adjoint. rows: t, y and g."""
     t, y, g = rows
     Z = load(block.S, B + i)
     Y = _undrift(load(block.S, i), Z, block.A, i, constants.limit, on)
     t_n, before, z = _get(on, t, at), real(Y, t, constants.unit), real(Z, t, constants.unit)
-    _put_or_zero(shown, room, y, at, before)
+    _put_or_zero(shown, inside, y, at, before)
     store(block.S, i, Y)
     store(block.S, B + i, _unkick(t_n, Y, Z, block.A, i, constants, on))
-    _put_or_zero(on, room, g, at, _adjoint_step(t_n, before, z, _get(on, g, at), back, i, fade, on))
+    _put_or_zero(on, inside, g, at, _adjoint_step(t_n, before, z, _get(on, g, at), back, i, fade, on))
 
 
 @kernel
@@ -363,17 +363,17 @@ def adjoint(t, y, g, layer, constants, back, fade, active, E):
     K, rows = len(active), (t, y, g)
     for k in range(-(-E // B)):
         lo = k * B
-        room, block = min(E - lo, B), _block(layer, k)
+        inside, block = min(E - lo, B), _block(layer, k)
         total = view(back.T, k * T_ROWS * B, T_ROWS * B)
         own = Pullback(view(back.D, k * D_ROWS * B, D_ROWS * B), total, back.alpha, back.alpha_rest)
-        _write_state(y, K * E + lo, block.S, constants.unit, active[K - 1] - lo, room)
+        _write_state(y, K * E + lo, block.S, constants.unit, active[K - 1] - lo, inside)
         for n in range(K - 1, -1, -1):
-            e, o = min(room, active[n] - lo), n * E + lo
+            e, o = min(inside, active[n] - lo), n * E + lo
             for i in range(0, e - W + 1, W):
                 prefetch_read(t, o - AHEAD * E + i)
                 _pull_back(rows, o + i, block, own, i, constants, fade, None, None, None)
-            for i in range(max(e, 0) // W * W, room, W):
-                on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(room - i)
+            for i in range(max(e, 0) // W * W, inside, W):
+                on, shown, there = first(e - i), first(active[max(n - 1, 0)] - lo - i), first(inside - i)
                 _pull_back(rows, o + i, block, own, i, constants, fade, on, shown, there)
         for i in range(T_ROWS * B):
             total[i] += np.float64(own.D[_GW + i])

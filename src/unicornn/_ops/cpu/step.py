@@ -1,4 +1,5 @@
-"""One time step of all layers on the CPU without gradient: the bits of a sequence of one step, in a fraction of the time.
+"""One time step of all layers on the CPU without gradient: the bits of a sequence of one step, in a fraction of the
+time.
 
 The kernel works on memory addresses. ``address`` decides which tensors it may read; everything else takes the ordinary
 path through the op.

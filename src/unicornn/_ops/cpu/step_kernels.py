@@ -1,9 +1,8 @@
 """Numba kernels of single steps: the layers packed in one bundle, and one step of all layers for a batch.
 
 A block of at most ROWS sequences runs through all layers before the next block, so that its data stay in the cache.
-Blocks are distributed over threads. Rows do not interact, and ``products`` have the same bits for any number of rows, so
-a sequence's results depend only on its own samples. Imported on first use, because it imports numba.
-"""
+Blocks are distributed over threads. Rows do not interact, and ``products`` have the same bits for any number of rows,
+so a sequence's results depend only on its own samples. Imported on first use, because it imports numba."""
 
 from typing import NamedTuple
 
@@ -122,10 +121,13 @@ def _load_state(S, X, x, e, unit):
 @kernel
 def _store_state(S, X, x, e, unit):
     """X ← e ≤ B grid units of S, and x the same as numbers."""
-    for i in range(0, e, W):
-        on, units = first(e - i), load(S, i)
-        store_where(on, X, i, convert(units, X))
-        store_where(on, x, i, real(units, x, unit))
+    for i in range(0, e - W + 1, W):
+        store(X, i, convert(load(S, i), X))
+        store(x, i, real(load(S, i), x, unit))
+    if e % W:
+        i = e - e % W
+        store_where(first(e - i), X, i, convert(load(S, i), X))
+        store_where(first(e - i), x, i, real(load(S, i), x, unit))
 
 
 @kernel

@@ -1,11 +1,11 @@
-"""Short vectors as numbers of Numba kernels: W lanes that are worked on at once and stay in registers.
+"""Short vectors as values in Numba kernels: W lanes that are processed at once and stay in registers.
 
-LLVM makes vector code of a loop only if it understands the loop, and then of half the width that the processor has.
-Here the vectors are written: an instruction on ``Lanes`` is the processor's own, two of them in float32 and four in
-float64. Each lane is rounded by itself, so W changes no bit of any result.
+LLVM vectorises a loop only if it understands the loop, and then with half of the processor's width. Here vectors are
+explicit: an operation on ``Lanes`` is one machine instruction per register, two in float32 and four in float64. Each
+lane is rounded independently, so W changes no bit of any result.
 
-Operators work on lanes of the same type, or on lanes and one number of that type. Imported on first use, for it brings
-numba along.
+Operators work on lanes of the same type, or on lanes and a number of that type. Imported on first use, because it
+imports numba.
 """
 
 import math
@@ -30,17 +30,17 @@ REGISTER = 64 if "+avx512f" in _FEATURES.split(",") else 32
 """Bytes of a register."""
 
 LINE = 64
-"""Bytes of a line of the cache."""
+"""Bytes of a cache line."""
 
 W = 2 * REGISTER // 4
-"""Lanes of a vector: the float32 of two registers. A step is one long chain of operations; with two chains side by side
-in the code, a processor that looks ahead by some hundred instructions finds more to do, and needs a third less time."""
+"""Lanes of a vector: the float32 of two registers. A step is one long chain of operations. Two chains side by side in
+the code give the processor, which looks ahead by some hundred instructions, more to do, and take a third less time."""
 
-_KINDS = {
+_ELEMENTS = {
     types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int64: ir.IntType(64),
     types.boolean: ir.IntType(1),
 }  # fmt: skip
-_SUFFIXES = {types.float32: f"v{W}f32", types.float64: f"v{W}f64", types.int64: f"v{W}i64"}
+_SUFFIXES = {types.float32: "f32", types.float64: "f64", types.int64: "i64"}
 
 
 class Lanes(types.Type):
@@ -54,36 +54,47 @@ class Lanes(types.Type):
 @register_model(Lanes)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager, fe_type):
-        super().__init__(manager, fe_type, ir.VectorType(_KINDS[fe_type.dtype], W))
-
-
-def _all(vector, value):
-    return ir.Constant(vector, [value] * W)
-
-
-def _spread(builder, type_, value):
-    """Lanes as they are; a number in every lane."""
-    if isinstance(type_, Lanes):
-        return value
-    vector = ir.VectorType(value.type, W)
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
-    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), _all(ir.VectorType(ir.IntType(32), W), 0))
+        super().__init__(manager, fe_type, ir.VectorType(_ELEMENTS[fe_type.dtype], W))
 
 
 def call_llvm(builder, name, result, args):
-    """A function of LLVM, by its full name."""
+    """Calls an LLVM function by its full name."""
     function = builder.module.declare_intrinsic(name, fnty=ir.FunctionType(result, [arg.type for arg in args]))
     return builder.call(function, args)
 
 
+def _filled(vector, value):
+    return ir.Constant(vector, [value] * W)
+
+
+def _spread(builder, kind, value):
+    """Lanes unchanged; a number in every lane."""
+    if isinstance(kind, Lanes):
+        return value
+    vector = ir.VectorType(value.type, W)
+    undefined, zeros = ir.Constant(vector, ir.Undefined), _filled(ir.VectorType(ir.IntType(32), W), 0)
+    return builder.shuffle_vector(builder.insert_element(undefined, value, ir.IntType(32)(0)), undefined, zeros)
+
+
 def _lanes_of(*args):
-    """The type of the lanes among the arguments, if all others are numbers of their type; else None."""
+    """The type of the lanes among the arguments if all others are numbers of their type; else None."""
     found = next((arg for arg in args if isinstance(arg, Lanes)), None)
     return found if found is not None and all(arg in (found, found.dtype) for arg in args) else None
 
 
-def _operator(op, of_floats, of_integers=None, compares=False):
-    """Defines an operator for lanes. The names are those of llvmlite's builder, or the comparison."""
+def _on_lanes(result, args, emit):
+    """Signature and code of an intrinsic with lanes among its arguments, over which numbers are spread."""
+
+    def codegen(context, builder, sig, values):
+        if any(isinstance(arg, Lanes) for arg in sig.args):
+            values = [_spread(builder, *pair) for pair in zip(sig.args, values, strict=True)]
+        return emit(builder, *values)
+
+    return result(*args), codegen
+
+
+def _operator(op, emit, compares=False):
+    """Defines an operator for lanes. ``emit`` takes a builder, whether the lanes are floats, and the operands."""
 
     @infer_global(op)
     class Typing(AbstractTemplate):
@@ -92,108 +103,81 @@ def _operator(op, of_floats, of_integers=None, compares=False):
             return None if found is None else signature(Lanes(types.boolean) if compares else found, *args)
 
     def lower(context, builder, sig, args):
-        is_float = isinstance(_lanes_of(*sig.args).dtype, types.Float)
         operands = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
-        if not compares:
-            return getattr(builder, of_floats if is_float else of_integers)(*operands)
-        if not is_float:
-            return builder.icmp_signed(of_floats, *operands)
-        compare = builder.fcmp_unordered if of_floats == "!=" else builder.fcmp_ordered
-        return compare(of_floats, *operands)
+        return emit(builder, isinstance(_lanes_of(*sig.args).dtype, types.Float), *operands)
 
     for pair in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
         lower_builtin(op, *pair)(lower)
 
 
-_operator(operator.add, "fadd", "add")
-_operator(operator.sub, "fsub", "sub")
-_operator(operator.mul, "fmul", "mul")
-_operator(operator.truediv, "fdiv")
-_operator(operator.lt, "<", compares=True)
-_operator(operator.eq, "==", compares=True)
-_operator(operator.ne, "!=", compares=True)  # true for NaN
-_operator(operator.and_, "and_", "and_")
-_operator(operator.or_, "or_", "or_")
+_operator(operator.add, lambda to, is_float, a, b: to.fadd(a, b) if is_float else to.add(a, b))
+_operator(operator.sub, lambda to, is_float, a, b: to.fsub(a, b) if is_float else to.sub(a, b))
+_operator(operator.mul, lambda to, is_float, a, b: to.fmul(a, b))
+_operator(operator.truediv, lambda to, is_float, a, b: to.fdiv(a, b))
+_operator(operator.and_, lambda to, is_float, a, b: to.and_(a, b))
+_operator(operator.or_, lambda to, is_float, a, b: to.or_(a, b))
+_operator(operator.lt, lambda to, is_float, a, b: to.fcmp_ordered("<", a, b), compares=True)
+_operator(operator.eq, lambda to, is_float, a, b: to.icmp_signed("==", a, b), compares=True)  # integers
+_operator(operator.ne, lambda to, is_float, a, b: to.fcmp_unordered("!=", a, b), compares=True)  # floats; NaN differs
 
 
-def _of_floats(name):
-    """A function of LLVM on floating-point numbers, or lanes of them."""
-
-    def codegen(context, builder, sig, args):
-        result = context.get_value_type(sig.return_type)
-        if isinstance(sig.return_type, Lanes):
-            args = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
-            return call_llvm(builder, f"{name}.{_SUFFIXES[sig.return_type.dtype]}", result, args)
-        return call_llvm(builder, f"{name}.f{sig.return_type.bitwidth}", result, args)
-
-    def typed(*args):
-        found = _lanes_of(*args) or (args[0] if isinstance(args[0], types.Float) and len(set(args)) == 1 else None)
-        return None if found is None else (found(*args), codegen)
-
-    return typed
-
-
-_fma, _abs, _rint, _copysign = (_of_floats(f"llvm.{name}") for name in ("fma", "fabs", "rint", "copysign"))
+def _llvm_function(name, *args):
+    """An LLVM function on floating-point numbers, or on lanes of them."""
+    found = _lanes_of(*args) or (args[0] if isinstance(args[0], types.Float) and len(set(args)) == 1 else None)
+    if found is None:
+        return None
+    full = f"llvm.{name}.v{W}{_SUFFIXES[found.dtype]}" if isinstance(found, Lanes) else f"llvm.{name}.f{found.bitwidth}"
+    return _on_lanes(found, args, lambda builder, *values: call_llvm(builder, full, values[0].type, values))
 
 
 @intrinsic
 def fma(typingctx, a, b, c):
     """a·b + c, rounded once."""
-    return _fma(a, b, c)
+    return _llvm_function("fma", a, b, c)
 
 
 @intrinsic
 def absolute(typingctx, v):
     """|v|."""
-    return _abs(v)
+    return _llvm_function("fabs", v)
 
 
 @intrinsic
 def rounded(typingctx, v):
     """v rounded to an integer."""
-    return _rint(v)
+    return _llvm_function("rint", v)
 
 
 @intrinsic
 def copysign(typingctx, v, sign):
-    """|v| with the sign of another."""
-    return _copysign(v, sign)
+    """|v| with the sign of another number."""
+    return _llvm_function("copysign", v, sign)
 
 
 @intrinsic
 def minus(typingctx, v):
     """-v."""
-    return v(v), lambda context, builder, sig, args: builder.fneg(args[0])
+    return _on_lanes(v, (v,), lambda builder, v: builder.fneg(v))
 
 
 @intrinsic
 def maximum(typingctx, a, b):
-    """a if it is larger than b, else b: a ``b`` that is no number stays so."""
-    found = _lanes_of(a, b) or a
-
-    def codegen(context, builder, sig, args):
-        if isinstance(found, Lanes):
-            args = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
-        return builder.select(builder.fcmp_ordered(">", *args), *args)
-
-    return found(a, b), codegen
+    """The larger of a and b; NaN in ``b`` propagates."""
+    emit = lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b)  # noqa: E731
+    return _on_lanes(_lanes_of(a, b) or a, (a, b), emit)
 
 
 @intrinsic
 def power_of_two(typingctx, k):
-    """2ᵏ for k + 1.5·2²³ in float32, k being an integer: its last bits, written where the exponent stands."""
+    """2ᵏ for k + 1.5·2²³ in float32 with integer k: its last bits, moved to the exponent."""
 
-    def codegen(context, builder, sig, args):
-        if isinstance(k, Lanes):
-            integers = ir.VectorType(ir.IntType(32), W)
-            shift, bias = _all(integers, 23), _all(integers, 127 << 23)
-        else:
-            integers = ir.IntType(32)
-            shift, bias = integers(23), integers(127 << 23)
-        bits = builder.add(builder.shl(builder.bitcast(args[0], integers), shift), bias)
-        return builder.bitcast(bits, args[0].type)
+    def emit(builder, v):
+        word = ir.IntType(32)
+        integers = ir.VectorType(word, W) if isinstance(k, Lanes) else word
+        shift, bias = (_filled(integers, i) if isinstance(k, Lanes) else word(i) for i in (23, 127 << 23))
+        return builder.bitcast(builder.add(builder.shl(builder.bitcast(v, integers), shift), bias), v.type)
 
-    return k(k), codegen
+    return _on_lanes(k, (k,), emit)
 
 
 @intrinsic
@@ -212,7 +196,7 @@ def each_tanh(typingctx, v):
 
 @intrinsic
 def convert(typingctx, v, like):
-    """Lanes as lanes of the type of ``like``, which are lanes or an array: rounded, widened or as they are."""
+    """Lanes with the element type of ``like``, which are lanes or an array."""
     result = Lanes(like.dtype)
 
     def codegen(context, builder, sig, args):
@@ -237,51 +221,40 @@ def spread(typingctx, x):
 
 @intrinsic
 def first(typingctx, count):
-    """True in so many lanes, counted from the first."""
-    result = Lanes(types.boolean)
+    """True in the first ``count`` lanes."""
 
     def codegen(context, builder, sig, args):
         order = ir.Constant(ir.VectorType(ir.IntType(64), W), list(range(W)))
         return builder.icmp_signed("<", order, _spread(builder, types.int64, args[0]))
 
-    return result(types.int64), codegen
+    return Lanes(types.boolean)(types.int64), codegen
 
 
 @intrinsic
 def where(typingctx, mask, a, b):
     """a where the mask is true, else b, each lanes or a number."""
-    found = _lanes_of(a, b)
-
-    def codegen(context, builder, sig, args):
-        a_, b_ = (_spread(builder, *pair) for pair in zip(sig.args[1:], args[1:], strict=True))
-        return builder.select(args[0], a_, b_)
-
-    return found(mask, a, b), codegen
-
-
-@intrinsic
-def any_not_below(typingctx, v, limit):
-    """1 if any lane is not below the limit, or is no number, else 0."""
-
-    def codegen(context, builder, sig, args):
-        return _one_true(builder, builder.fcmp_unordered(">=", args[0], _spread(builder, limit, args[1])))
-
-    return types.int64(v, limit), codegen
+    return _on_lanes(_lanes_of(a, b), (mask, a, b), lambda builder, mask, a, b: builder.select(mask, a, b))
 
 
 @intrinsic
 def any_true(typingctx, mask):
     """1 if any lane is true, else 0."""
-
-    def codegen(context, builder, sig, args):
-        return _one_true(builder, args[0])
-
-    return types.int64(mask), codegen
+    return _on_lanes(types.int64, (mask,), _any)
 
 
-def _one_true(builder, mask):
+@intrinsic
+def any_not_below(typingctx, v, limit):
+    """1 if any lane is NaN or not below the limit, else 0."""
+    emit = lambda builder, v, limit: _any(builder, builder.fcmp_unordered(">=", v, limit))  # noqa: E731
+    return _on_lanes(types.int64, (v, limit), emit)
+
+
+def _any(builder, mask):
     found = call_llvm(builder, f"llvm.vector.reduce.or.v{W}i1", ir.IntType(1), [mask])
     return builder.zext(found, ir.IntType(64))
+
+
+# Memory. ``at`` counts elements of an array of any shape.
 
 
 def _place(context, builder, array, value, at, vector):
@@ -291,7 +264,7 @@ def _place(context, builder, array, value, at, vector):
 
 @intrinsic
 def load(typingctx, array, at):
-    """W numbers of an array, from a place on, whatever its shape."""
+    """W elements of an array."""
     result = Lanes(array.dtype)
 
     def codegen(context, builder, sig, args):
@@ -315,14 +288,14 @@ def store(typingctx, array, at, v):
 
 @intrinsic
 def load_where(typingctx, mask, array, at):
-    """As ``load``, but zero where the mask is false, where nothing is read."""
+    """As ``load``, but zero where the mask is false; nothing is read there."""
     result = Lanes(array.dtype)
 
     def codegen(context, builder, sig, args):
         vector = context.get_value_type(result)
         place, align = _place(context, builder, array, *args[1:], vector)
         rest = [place, ir.IntType(32)(align), args[0], ir.Constant(vector, None)]
-        return call_llvm(builder, f"llvm.masked.load.{_SUFFIXES[array.dtype]}.p0", vector, rest)
+        return call_llvm(builder, f"llvm.masked.load.v{W}{_SUFFIXES[array.dtype]}.p0", vector, rest)
 
     return result(mask, array, types.intp), codegen
 
@@ -334,39 +307,32 @@ def store_where(typingctx, mask, array, at, v):
     def codegen(context, builder, sig, args):
         place, align = _place(context, builder, array, *args[1:3], args[3].type)
         rest = [args[3], place, ir.IntType(32)(align), args[0]]
-        call_llvm(builder, f"llvm.masked.store.{_SUFFIXES[array.dtype]}.p0", ir.VoidType(), rest)
+        call_llvm(builder, f"llvm.masked.store.v{W}{_SUFFIXES[array.dtype]}.p0", ir.VoidType(), rest)
         return context.get_dummy_value()
 
     return types.none(mask, array, types.intp, Lanes(array.dtype)), codegen
 
 
-def _prefetch(write):
-    def typed(typingctx, array, at):
-        def codegen(context, builder, sig, args):
-            """One request for each cache line."""
-            data, word = array_data(context, builder, array, args[0]), ir.IntType(32)
-            size = context.get_abi_sizeof(context.get_data_type(array.dtype))
-            for k in range(0, W, LINE // size):
-                place = builder.gep(data, [builder.add(args[1], context.get_constant(types.intp, k))])
-                byte = builder.bitcast(place, ir.IntType(8).as_pointer())
-                call_llvm(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, word(write), word(3), word(1)])
-            return context.get_dummy_value()
+def _prefetch(array, write):
+    def codegen(context, builder, sig, args):
+        data, word = array_data(context, builder, array, args[0]), ir.IntType(32)
+        size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        for k in range(0, W, LINE // size):  # one request per cache line
+            place = builder.gep(data, [builder.add(args[1], context.get_constant(types.intp, k))])
+            byte = builder.bitcast(place, ir.IntType(8).as_pointer())
+            call_llvm(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, word(write), word(3), word(1)])
+        return context.get_dummy_value()
 
-        return types.none(array, types.intp), codegen
-
-    return typed
-
-
-_to_read, _to_write = _prefetch(0), _prefetch(1)
+    return types.none(array, types.intp), codegen
 
 
 @intrinsic
 def prefetch_read(typingctx, array, at):
-    """Has W numbers, from a place on, brought to the cache, while other things are done; the place may not exist."""
-    return _to_read(typingctx, array, at)
+    """Requests W elements for the cache; the place may not exist."""
+    return _prefetch(array, 0)
 
 
 @intrinsic
 def prefetch_write(typingctx, array, at):
-    """As ``prefetch_read``, for what will be written over."""
-    return _to_write(typingctx, array, at)
+    """As ``prefetch_read``, for elements that will be overwritten."""
+    return _prefetch(array, 1)
