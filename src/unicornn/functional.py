@@ -1,7 +1,7 @@
-"""The layer as a pure function of tensors: checks shapes, fills defaults, picks the back-end.
+"""The layer as a pure function of tensors: checks shapes, fills in defaults, chooses the back-end.
 
-Shapes: N length, b batch, d input, m hidden, L layers. Time comes first; ``UnICORNN`` knows ``batch_first``, packed and
-unbatched input, and both directions.
+Shapes: N length, b batch, d input, m hidden, L layers. Time is the first dimension; ``UnICORNN`` adds ``batch_first``,
+packed and unbatched input, and bidirectional layers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _problem(
     backend = pick_backend(backend, input.device)
     if backend != "reference":
         if mask is not None and mask.requires_grad and torch.is_grad_enabled():
-            raise BadValue("mask: expected no requires_grad, for only backend='reference' has its gradient, got True")
+            raise BadValue("mask: expected requires_grad=False (only backend='reference' has its gradient), got True")
         if transformed((input, mask, state, *weights)):
             backend = "reference"
     full = low = torch.float32 if first.dtype in _HALF else first.dtype
@@ -119,28 +119,28 @@ def unicornn(
     gradient: str = "reversible",
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
-    """Eq. (6), with Suppl. Eq. (75) where there is a Λ: L layers over a batch of sequences.
+    """Runs L layers over a batch of sequences: Eq. (6), with Suppl. Eq. (75) for layers that have a Λ.
 
     Args:
-        input: (N, b, d).
-        weights: w, V, b, c and Λ of every layer.
-        dt: Δt > 0, a number or one per layer.
-        alpha: α >= 0.
-        state: initial (y, z), each (L, b, m); zero if None.
-        lengths: (b,), the lengths of the sequences; what comes after is padding.
+        input: Sequences, (N, b, d).
+        weights: Parameters w, V, b, c and Λ of every layer.
+        dt: Time step Δt > 0, a number or one per layer.
+        alpha: Restoring force α >= 0.
+        state: Initial state (y, z), each (L, b, m); zero if None.
+        lengths: Lengths of the sequences, (b,); the rest is padding.
         output: "all", "last", or time steps, int64 (k,) or (k, b).
-        mask: (L, b, m), multiplied with the output of each layer: variational dropout.
-        horizon: H > 0 steps, a number or one per layer: the gradient sees what a step k contributed to the output of a
-            step n by e^(-(n-k)/H) only. With None, wholly.
+        mask: Factors (L, b, m) of the output of each layer, for variational dropout.
+        horizon: Number of steps H > 0, one for all layers or one per layer: the gradient weights the contribution of
+            step k to the output of step n by e^(-(n-k)/H). None for the full gradient.
         gradient: "reversible" recomputes the states backwards from the last one; "stored" keeps activations, which is
-            faster and needs memory O(N b m L). The gradients are the same bit for bit.
+            faster and needs memory O(N b m L). The gradients are bit-identical.
         backend: "auto", "reference", "cpu" or "triton".
 
     Returns:
         The output, (N, b, m), (b, m) or (k, b, m), and the final ``State``, each of y and z (L, b, m).
 
-    The kernels have one derivative, by reverse mode. Forward mode (dual numbers, ``torch.func.jvp``, ``jacfwd``) and
-    the other transforms of ``torch.func`` run on the reference, whatever ``backend`` says.
+    The kernels can be differentiated once, in reverse mode. Forward mode (dual numbers, ``torch.func.jvp``, ``jacfwd``)
+    and the other transforms of ``torch.func`` always run on the reference.
 
     Example:
         >>> import torch
@@ -184,8 +184,8 @@ def step(
 ) -> tuple[Tensor, State]:
     """One time step, for streams: as ``unicornn`` with N = 1, input (b, d) and output (b, m), bit for bit.
 
-    Fast where no gradient is wanted (``torch.no_grad()``) and ``state`` is None or what the last step returned. On the
-    CPU a sequence's numbers have the same bits whatever else is in the batch.
+    Fast without gradient (``torch.no_grad()``) and if ``state`` is None or the result of the previous step. On the CPU
+    the results of a sequence are the same, bit for bit, regardless of what else is in the batch.
 
     Example:
         >>> import torch
@@ -239,10 +239,10 @@ def inverse(
     mask: Tensor | None = None,
     backend: str = "auto",
 ) -> State:
-    """Eq. (7): from the final state of ``unicornn(input, …)`` back to the initial one, bit for bit.
+    """Eq. (7): recovers the initial state of ``unicornn(input, …)`` from the final one, bit for bit.
 
-    Arguments as for ``unicornn``; ``state`` must be the ``State`` it returned for the result to be exact, and ``mask``
-    the one it was given. Not differentiable, except with backend="reference", which is exact up to rounding only.
+    Arguments as for ``unicornn``. The result is exact if ``state`` is the ``State`` that it returned and ``mask`` the
+    one it was given. Not differentiable, except with backend="reference", which is exact only up to rounding.
 
     Example:
         >>> import torch
