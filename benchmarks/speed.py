@@ -2,8 +2,6 @@
 
     rivals    two layers against one of LSTM, in turns, and one layer against one of minGRU
     avx2      the same with kernels compiled for AVX2, whatever this processor has; torch runs LSTM as it likes
-    bfloat16  a wide layer under autocast, between two passes without it; and LSTM, in float32, against it
-    autocast  the same layer and LSTM, both under autocast, which torch's LSTM does not survive on every processor
     single    one sequence of a million steps: microseconds a step
     together  two programs at once: the time of a training step in each, against one program alone
 
@@ -40,39 +38,8 @@ LIMIT = 12.0  # seconds for one ratio
 WARM_UP = 20  # time steps: enough to compile all kernels
 
 
-def low(net: nn.Module, u: Tensor, step: Callable[..., None]) -> None:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        step(net, u)
-
-
 def compare(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, Any]:
     return ratio(rounds(ours, theirs, LIMIT))
-
-
-def wide_layer() -> tuple[Tensor, nn.LSTM, list[tuple[str, UnICORNN, Callable[..., None]]]]:
-    """The input, one layer of LSTM, and what is done with two layers of ours, under a name."""
-    N, b, d, m = WIDE
-    store, invert = (UnICORNN(d, m, 2, gradient=way) for way in ("stored", "reversible"))
-    u = torch.randn(N, b, d)
-    for net in (store, invert):
-        low(net, u[:WARM_UP], train)
-    return u, nn.LSTM(d, m), [("stored", store, train), ("reversible", invert, train), ("forward", store, forward_pass)]
-
-
-def bfloat16() -> dict[str, Any]:
-    """Times without autocast over those with it; LSTM's over those with it."""
-    u, lstm, passes = wide_layer()
-    found: dict[str, Any] = {}
-    for name, net, step in passes:
-        found[name] = compare(partial(low, net, u, step), partial(step, net, u))
-        found[f"{name}, lstm"] = compare(partial(low, net, u, step), partial(step, lstm, u))
-    return found
-
-
-def autocast() -> dict[str, Any]:
-    """LSTM's times over ours, with autocast for both."""
-    u, lstm, passes = wide_layer()
-    return {name: compare(partial(low, net, u, step), partial(low, lstm, u, step)) for name, net, step in passes}
 
 
 def train(net: nn.Module, u: Tensor) -> None:
@@ -142,7 +109,7 @@ def avx2() -> dict[str, Any]:
 
 
 PARTS = {
-    "rivals": rivals, "avx2": avx2, "bfloat16": bfloat16, "autocast": autocast, "single": single, "together": together,
+    "rivals": rivals, "avx2": avx2, "single": single, "together": together,
 }  # fmt: skip
 
 

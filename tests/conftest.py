@@ -17,7 +17,7 @@ from tests.problems import COMPILED
 if not torch.cuda.is_available():
     if COMPILED:
         from tests.ops import on_host
-        from unicornn._ops import gpu
+        from unicornn._ops.triton import recurrence as gpu
 
         gpu._kernels = lambda: on_host.kernels
     os.environ["TRITON_INTERPRET"] = "1"  # from here on, "triton" accepts tensors on the CPU
@@ -36,7 +36,7 @@ def _quick_interpreter() -> None:
         thorough = InterpretedFunction.__call__
 
         def call(self: Any, *args: Any) -> Any:
-            ours = self.fn.__module__ == "unicornn._ops.gpu_kernels"
+            ours = self.fn.__module__ == "unicornn._ops.triton.kernels"
             return self.rewrite()(*args) if ours else thorough(self, *args)
 
         InterpretedFunction.__call__ = call

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from unicornn._ops.coefficients import Coefficients
-from unicornn.functional import Weights
+from unicornn._ops.problem import Problem as Arguments
+from unicornn._state import to_grid
+from unicornn.functional import Weights, time_steps
 
 
 @dataclass
@@ -51,10 +52,24 @@ class Problem:
     def weights(self) -> Weights:
         return Weights(self.w, self.V, self.b, self.c, self.Lambda)
 
-    @property
-    def coefficients(self) -> Coefficients:
-        """The weights in the form used by the ops."""
-        return self.weights.coefficients((self.dt,) * self.L, self.alpha, self.dtype, self.dtype)
+    def arguments(self, **changes: Any) -> Arguments:
+        """As the ops take them."""
+        w, V, b, Lambda = self.weights.converted(self.dtype, self.dtype)
+        start = torch.stack([self.y, self.z])
+        grid, rest = to_grid(start)
+        lengths = None if self.lengths is None else torch.tensor(self.lengths, device=self.u.device)
+        return Arguments(
+            u=self.u, start=start, grid=grid, rest=rest, w=w, V=V, b=b, a=time_steps(self.c, self.dt, torch.float64),
+            Lambda=Lambda, alpha=self.alpha, mask=self.mask, lengths=lengths, steps=None, every=True, keep="nothing",
+            horizon=None, backend="cpu",
+        )._replace(**changes)  # fmt: skip
+
+    def leaves(self, **changes: Any) -> Arguments:
+        """``arguments`` whose differentiable tensors are leaves of the graph, with a horizon if there is dropout."""
+        p = self.arguments(horizon=[9.0] * self.L if self.dropout else None)
+        leaves = {name: getattr(p, name).detach().requires_grad_() for name in ("u", "start", "w", "b", "a")}
+        leaves |= {name: [V.detach().requires_grad_() for V in getattr(p, name)] for name in ("V", "Lambda")}
+        return p._replace(**leaves, **changes)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -107,7 +122,7 @@ COMPILED = GPU == "cuda" or os.environ.get("UNICORNN_TRITON") == "compiled"
 """Whether compiled Triton kernels run (on this CPU: see ops/on_host.py), not the slow interpreter."""
 
 TRITON = pytest.param("triton", marks=() if COMPILED else pytest.mark.slow)
-"""The back-end as a test parameter; the interpreter makes such tests slow, ops/test_gpu.py has quick ones."""
+"""The back-end as a test parameter; the interpreter makes such tests slow, ops/test_triton.py has quick ones."""
 
 # Odd sizes; N = 1, b = 1, m = 1; more than one chunk (N > 1024), more than one block, all options.
 CASES = {

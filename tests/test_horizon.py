@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.problems import CASES, COMPILED, GPU, Problem, relative
 from unicornn import UnICORNN, functional
 from unicornn._ops.adjoint import Recurrence
-from unicornn._ops.stack import Stack
-from unicornn._state import to_grid
+from unicornn._ops.driver import Stack
 
 DOUBLE = torch.float64
 
@@ -56,17 +55,14 @@ def by_backend(p, horizon, backend, gradient="reversible"):
 
 
 def by_adjoint(p, horizon):
-    lengths = None if p.lengths is None else torch.tensor(p.lengths)
-    grid, _ = to_grid(torch.stack([p.y, p.z]))
     with torch.no_grad():
-        k = p.coefficients
-        stack = Stack(Recurrence, k, p.u, grid, p.mask, lengths)
-        stack.forward(False, None, None)
-        pair = torch.stack([p.g_y, p.g_z])
-        stack = Stack(Recurrence, k, p.u, stack.state.long(), p.mask, lengths)
-        gu, g_start, gw, gb, ga, gV, gLambda = stack.backward(p.g_output, pair, True, None, None, True, [horizon] * p.L)
+        arguments = p.arguments(horizon=[horizon] * p.L)
+        stack = Stack(Recurrence, arguments)
+        stack.forward()
+        stack = Stack(Recurrence, arguments._replace(grid=stack.state.long()))
+        g = stack.backward(p.g_output, torch.stack([p.g_y, p.g_z]), True)
         σ = torch.sigmoid(torch.stack(p.c))
-    return [gu, g_start[0], g_start[1], *gw, *gV, *gb, *(ga * p.dt * σ * (1 - σ)), *gLambda]
+    return [g.u, *g.start, *g.w, *g.V, *g.b, *(g.a * p.dt * σ * (1 - σ)), *g.Lambda]
 
 
 def problems(longest):

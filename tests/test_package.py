@@ -35,7 +35,7 @@ def test_long_compilations_are_announced_once(tmp_path):
             import logging, os
             os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
             import torch, unicornn
-            from unicornn._ops import launch
+            from unicornn._ops.cpu import launch
             messages = []
             handler = logging.Handler()
             handler.emit = lambda record: messages.append(record.getMessage())

@@ -11,7 +11,7 @@ import torch
 
 import unicornn
 from unicornn import _files
-from unicornn._ops import memory
+from unicornn._ops.cpu import memory
 from unicornn.lab.bench import _measure as measure
 
 HIDE = """

@@ -59,19 +59,7 @@ def stream_words(result: Mapping[str, Any]) -> str:
     )
 
 
-AMX = {"failed": "could not run"}  # torch's products in bfloat16, on the virtual machine that had tiles
 PASSES = (("stored", "training, `store`"), ("reversible", "training, `invert`"), ("forward", "forward"))
-
-
-def bfloat16_table(found: Mapping[str, Any], both: Mapping[str, Any]) -> list[str]:
-    """A wide layer under autocast: times without it, and LSTM's in float32 and under autocast, over those with it."""
-    rows = []
-    for name, words in PASSES:
-        own, lstm = found[name], found[f"{name}, lstm"]
-        low = f"{both[name]['ratio']:.1f}" if name in both else both["failed"]
-        rows.append([words, f"{own['ours_ms']:.0f}", f"{own['ratio']:.2f}", f"{lstm['ratio']:.1f}", low])
-    head = ["", "ms in bfloat16", "without autocast, ×", "one layer of LSTM in float32, ×", "LSTM under autocast, ×"]
-    return table(head, rows)
 
 
 def single_words(found: Mapping[str, Any]) -> str:
@@ -133,8 +121,6 @@ def blocks() -> dict[str, list[str]]:
     speed, worms, one, lengths = (measured(f"bench/{name}") for name in ("speed", "worms", "one", "lengths"))
     more = measured("speed")
     return {
-        "bfloat16": [*bfloat16_table(more["bfloat16"], more["autocast"]), "", where(more["bfloat16"])],
-        "amx": [*bfloat16_table(more["amx"], AMX), "", where(more["amx"])],
         "single": [single_words(more["single"]), "", where(more["single"])],
         "together": [*together_table(more["together"]), "", where(more["together"])],
         "rivals": [*rivals_table(more["rivals"]), "", where(more["rivals"])],

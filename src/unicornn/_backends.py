@@ -1,4 +1,4 @@
-"""Which back-end runs where."""
+"""The choice of the back-end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None  # without importing
 
 
 def pick_backend(backend: str, device: torch.device) -> str:
-    """The back-end to use for tensors on ``device``: the kernel where there is one, the reference elsewhere.
+    """The back-end for tensors on ``device``: kernels if there are any, else the reference.
 
-    "cuda" is torch's name for NVIDIA's and AMD's GPUs alike. With TRITON_INTERPRET=1 in the environment "triton" takes
-    tensors on the CPU too, and Triton's interpreter runs the kernels, slowly: for tests.
+    "cuda" is torch's name for both NVIDIA and AMD GPUs. With TRITON_INTERPRET=1 in the environment, "triton" also
+    accepts tensors on the CPU, for which Triton's interpreter runs the kernels, slowly: for tests.
 
     Example:
         >>> import torch
@@ -37,7 +37,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
         if kind == "cuda" and HAS_TRITON:
             return "triton"
         if kind != "meta" and not torch.compiler.is_compiling():
-            _tell_of_reference(kind)
+            _warn_of_reference(kind)
         return "reference"
     if backend == "cpu" and kind != "cpu":
         raise BadValue(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
@@ -53,10 +53,10 @@ def pick_backend(backend: str, device: torch.device) -> str:
 
 
 @cache
-def _tell_of_reference(kind: str) -> None:
-    hint = "; pip install 'unicornn[gpu]' brings the kernels" if kind == "cuda" else ""
+def _warn_of_reference(kind: str) -> None:
+    hint = "; pip install 'unicornn[gpu]' installs the kernels" if kind == "cuda" else ""
     warnings.warn(
-        f"unicornn: there are no kernels for {kind!r} here; the reference runs instead, a plain torch loop, "
+        f"unicornn: there are no kernels for {kind!r}; using the reference, a plain torch loop, "
         f"slow and with memory that grows with the length{hint}",
         RuntimeWarning,
         stacklevel=2,

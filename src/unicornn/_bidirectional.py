@@ -1,7 +1,7 @@
-"""Both directions in time, as nn.LSTM means ``bidirectional``: functions with the meaning of ``functional``'s.
+"""Bidirectional layers as in nn.LSTM: the functions of ``functional`` for both directions in time.
 
-Every layer has two sets of neurons, one of which reads its input from the end; their outputs, side by side, are the
-input of the next layer. Weights, states and masks come as 2L, forwards first; their shapes the layer has checked.
+Every layer has two sets of neurons, one of which reads its input from the end. Their outputs are concatenated as the
+input of the next layer. Weights, states and masks have 2L entries, forward direction first; the layer has checked them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unicornn import functional
-from unicornn._ops import torch_ops
+from unicornn._ops.problem import check_values
 from unicornn._state import State
 from unicornn._weights import Weights
 
@@ -21,7 +21,7 @@ DIRECTIONS = 2
 
 
 def flip(sequence: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sequence of (N, b, ·) from its end; padding stays where it is."""
+    """Each sequence of (N, b, ·) reversed; padding stays in place."""
     if lengths is None:
         return sequence.flip(0)
     n = torch.arange(len(sequence), device=sequence.device)[:, None]
@@ -30,9 +30,9 @@ def flip(sequence: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _single(u: Tensor, weights: Weights, lengths: Tensor | None) -> Generator[Any, Tensor, None]:
-    """Yields, per layer and direction, its number, its input and its weights, and wants its output sent back.
+    """Yields index, input and weights of each layer and direction, and expects its output from ``send``.
 
-    A residual connection is a wider input: V y + Λ y' is [V Λ] applied to (y, y').
+    A residual connection is a wider input: V y + Λ y' = [V Λ] (y, y').
     """
     D = DIRECTIONS
     w, V, b, c, Lambda = weights
@@ -51,7 +51,7 @@ def _single(u: Tensor, weights: Weights, lengths: Tensor | None) -> Generator[An
     yield below[-1]
 
 
-def _of(state: Any, i: int) -> Any:
+def _state_of(state: Any, i: int) -> Any:
     """The state of layer and direction i."""
     if isinstance(state, State):
         return state.map(lambda t: t[..., i : i + 1, :, :])
@@ -83,15 +83,15 @@ def unicornn(
 
     options: alpha and backend.
     """
-    every, steps = functional.wanted(output, input)
+    every, steps = functional.selected_steps(output, input)
     if not torch.compiler.is_compiling():
-        torch_ops.check_values(len(input), lengths, steps)
+        check_values(len(input), lengths, steps)
     layers, finals = _single(input, weights, lengths), []
     at: Any = next(layers)
     while isinstance(at, tuple):
         i, source, one = at
         out, final = functional.unicornn(
-            source, one, dt=dt[i], lengths=lengths, state=None if state is None else _of(state, i),
+            source, one, dt=dt[i], lengths=lengths, state=None if state is None else _state_of(state, i),
             mask=None if mask is None else mask[i : i + 1], horizon=None if horizon is None else horizon[i],
             gradient="stored", **options,
         )  # fmt: skip
@@ -116,19 +116,20 @@ def inverse(
     mask: Tensor | None = None,
     **options: Any,
 ) -> State:
-    """As ``functional.inverse``, with memory O(N b m): each layer is inverted, then run to feed the next.
+    """As ``functional.inverse``, with memory O(N b m): each layer is inverted, then run to compute the input of the
+    next.
 
     options: alpha and backend.
     """
     if not torch.compiler.is_compiling():
-        torch_ops.check_values(len(input), lengths, None)
+        check_values(len(input), lengths, None)
     layers, starts = _single(input, weights, lengths), []
     at: Any = next(layers)
     with torch.no_grad():
         while isinstance(at, tuple):
             i, source, one = at
             own = {"dt": dt[i], "lengths": lengths, "mask": None if mask is None else mask[i : i + 1], **options}
-            start = functional.inverse(source, one, _of(state, i), **own)
+            start = functional.inverse(source, one, _state_of(state, i), **own)
             out, _ = functional.unicornn(source, one, state=start, **own)
             starts.append(start)
             at = layers.send(out)

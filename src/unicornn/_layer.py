@@ -1,4 +1,4 @@
-"""UnICORNN with nn.LSTM's contract, and its single step with nn.LSTMCell's."""
+"""The UnICORNN layer, a drop-in for nn.LSTM, and its cell, a drop-in for nn.LSTMCell."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from unicornn import _bidirectional as both
 from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
-from unicornn._ops.step import step as fast_step
+from unicornn._ops.cpu.step import step as fast_step
 from unicornn._recurrent import Checked, Recurrent, Setting
 from unicornn._state import State
+from unicornn._torch_internals import has_global_hooks
 from unicornn.errors import BadType, BadValue
 
 INITS = {"paper": (-0.1, 0.1), "spread": (-3.0, 3.0)}
-"""The range from which c is drawn, uniformly."""
+"""Ranges of the uniform distribution from which c is drawn."""
 
 
 def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper") -> None:
-    """Appendix A, but for the range of c."""
+    """Appendix A, except for the range of c."""
     nn.init.uniform_(w, 0.0, 1.0)
     nn.init.kaiming_uniform_(V, a=8.0, mode="fan_in")
     nn.init.zeros_(b)
@@ -31,13 +32,13 @@ def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper")
 
 
 def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
-    """The tensors of a ParameterList. Their order in it is not to be relied on: who removes a parametrisation or a
-    pruning puts the parameter at the end; and those which are derived from others are not among its parameters."""
+    """The tensors of a ParameterList by name. Its own order is unreliable: removing a parametrisation or a pruning
+    moves the parameter to the end, and tensors derived from others are not among its parameters."""
     parameters = module._parameters
     try:
         return [parameters[name] for name in names]
     except KeyError:
-        for derive in module._forward_pre_hooks.values():  # of pruning and weight_norm; nobody calls a ParameterList
+        for derive in module._forward_pre_hooks.values():  # pruning and weight_norm; a ParameterList is never called
             derive(module, ())
         return [getattr(module, name) for name in names]
 
@@ -45,40 +46,40 @@ def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
 class UnICORNN(Recurrent):
     """L layers of undamped, independent, controlled oscillators (Eq. (6)) over a batch of sequences.
 
-    It takes and returns what ``nn.LSTM`` does, PackedSequence included. Gradients need no stored states: the states are
-    recovered backwards in time, bit for bit, so memory does not grow with the length of the sequence.
+    Inputs and outputs are those of ``nn.LSTM``, including PackedSequence. Gradients need no stored states: the states
+    are recovered backwards in time, bit for bit, so memory does not grow with the length of the sequence.
 
     Args:
-        input_size: d.
-        hidden_size: m.
-        num_layers: L.
-        dt: Δt > 0, a number or one per layer.
-        alpha: α >= 0, shared by all layers.
-        horizon: H > 0 steps, a number or one per layer: the adjoint fades by e^(-1/H) at each step backwards. With one
-            H for all layers, the gradient is the sum over all k of e^(-(n-k)/H) times what step k contributed to the
-            output of step n, as if seen through a window of H steps; without it, gradients of very long sequences grow
-            exponentially. The output does not change. With None, the whole gradient.
-        dropout: probability of the variational dropout after each layer: one mask per sequence and layer, constant in
-            time. Off in ``eval()``.
-        skip_layers: S >= 2, the number of layers that the residual connections skip (Suppl. Eq. (75)); 0 for none.
-        learn_dt: whether c, and so the time step of every neuron, is trained.
-        init: where c starts. "paper" (Appendix A): from U(-0.1, 0.1), one time step Δt/2 for all neurons. "spread":
-            from U(-3, 3), time steps between 0.047 Δt and 0.95 Δt; a network that begins with many time scales learns
-            faster than one that has to find them. docs/estimators.md compares the range with five others on five tasks.
-        batch_first: input and output are (b, N, ·) instead of (N, b, ·); states are (L, b, m) all the same.
-        bidirectional: a second set of neurons reads each sequence from its end, as in nn.LSTM. Both directions of a
-            layer need the whole output of the layer below, so the layers cannot be inverted together chunk by chunk:
-            the gradient then stores activations, as with gradient="stored", whatever ``gradient`` says.
-        gradient: "reversible" (memory independent of N) or "stored" (faster); the gradients are bit-identical.
-        backend: "auto" (the kernels of the device, else the reference), "reference", "cpu" or "triton".
+        input_size: Number of input features (d).
+        hidden_size: Number of neurons per layer (m).
+        num_layers: Number of layers (L).
+        dt: Time step Δt > 0, a number or one per layer.
+        alpha: Restoring force α >= 0, shared by all layers.
+        horizon: Number of steps H > 0, one for all layers or one per layer, over which gradients fade: the adjoint is
+            multiplied by e^(-1/H) at each step backwards. With one H for all layers, the contribution of step k to the
+            output of step n is weighted by e^(-(n-k)/H). Without a horizon (None), gradients of very long sequences
+            grow exponentially. The output does not depend on it.
+        dropout: Probability of variational dropout after each layer: one mask per sequence and layer, constant in time.
+            Off in ``eval()``.
+        skip_layers: Number of layers S >= 2 that residual connections skip (Suppl. Eq. (75)); 0 for no connections.
+        learn_dt: Whether c, and with it the time step of every neuron, is trained.
+        init: Initial distribution of c. "paper" (Appendix A): U(-0.1, 0.1), about the same time step Δt/2 for all
+            neurons. "spread": U(-3, 3), time steps between 0.047 Δt and 0.95 Δt, from which networks learn faster.
+            docs/estimators.md compares this range with five others on five tasks.
+        batch_first: Whether input and output are (b, N, ·) instead of (N, b, ·). States are (L, b, m) in both cases.
+        bidirectional: Whether a second set of neurons reads each sequence from its end, as in nn.LSTM. Both directions
+            of a layer need the whole output of the layer below, so the layers cannot be inverted together chunk by
+            chunk; the gradient then always stores activations, as with gradient="stored".
+        gradient: Backward pass: "reversible" (memory independent of N) or "stored" (faster), with identical gradients.
+        backend: Implementation: "auto" (the kernels of the device, or the reference), "reference", "cpu" or "triton".
 
     Attributes:
-        w, b, c: per layer (m,). V: per layer (m, d), then (m, m). Lambda: per layer None or (m, d), then (m, m).
-        With ``bidirectional`` there are two of each per layer, forwards first, and (m, m) becomes (m, 2m).
+        w, b, c: One vector (m,) per layer.
+        V: One matrix per layer, (m, d), then (m, m).
+        Lambda: None or one matrix per layer, (m, d), then (m, m).
+        With ``bidirectional`` each layer has two of each, forward direction first, and (m, m) becomes (m, 2m).
 
-    Under ``torch.autocast("cpu", dtype=torch.bfloat16)``, on a processor with AMX, or AMD's with AVX512-BF16, products
-    with matrices of at least 64 rows and columns are made in bfloat16, with sums in float32. States stay exact, and so
-    does reversal; ``inverse`` and ``step`` belong under the same autocast then.
+    On the CPU the layer computes in float32 under ``torch.autocast``: results are those without autocast.
 
     Shapes:
         input (N, b, d), (b, N, d) or unbatched (N, d); output (N, b, m) accordingly; y, z (L, b, m) or (L, m).
@@ -152,7 +153,7 @@ class UnICORNN(Recurrent):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, as Appendix A does (Λ as V), c as ``init`` says."""
+        """Draws all parameters again as in Appendix A (Λ like V), and c according to ``init``."""
         for i in range(len(self.w)):
             _initialise(self.w[i], self.V[i], self.b[i], self.c[i], self.init)
             if self.Lambda[i] is not None:
@@ -169,7 +170,7 @@ class UnICORNN(Recurrent):
         return text
 
     def time_steps(self) -> Tensor:
-        """Δt·σ̂(c): the effective time step of every neuron, (L, m), or (2L, m) in both directions."""
+        """Effective time step Δt·σ̂(c) of every neuron, (L, m), or (2L, m) if bidirectional."""
         return functional.time_steps(self.weights.c, self._dt)
 
     @property
@@ -177,14 +178,14 @@ class UnICORNN(Recurrent):
         return self._per_direction(self.dt)
 
     def _per_direction(self, each: tuple[float, ...]) -> tuple[float, ...]:
-        """Numbers of the layers as numbers of the layers' directions."""
+        """Numbers per layer, repeated for each direction."""
         return tuple(number for number in each for _ in range(self.state_rows // self.num_layers))
 
     @property
     def weights(self) -> functional.Weights:
-        """The parameters as ``functional.unicornn`` takes them: pruned, parametrised and normalised, if they are."""
+        """The parameters as ``functional.unicornn`` takes them, after any pruning or parametrisation."""
         names, S = self._names, self.skip_layers * self.state_rows // self.num_layers
-        lists = self._modules  # naming a ParameterList, or iterating over it, takes longer than a step does
+        lists = self._modules  # attribute access to a ParameterList takes longer than a step
         w, V, b, c = (_by_name(lists[letter], names) for letter in "wVbc")
         Lambda = [*([None] * S), *_by_name(lists["Lambda"], names[S:])] if 0 < S < len(names) else None
         return functional.Weights(w, V, b, c, Lambda)
@@ -203,11 +204,11 @@ class UnICORNN(Recurrent):
         return "a pair (y, z) of tensors"
 
     def step(self, input_n: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, State]:
-        """One time step, for streams: the output (b, m) and the state to give to the next call.
+        """One time step, for streams: returns the output (b, m) and the state for the next call.
 
         Args:
-            input_n: (b, d) or (d,).
-            state: (y, z), each (L, b, m) or (L, m); zero if None.
+            input_n: Input of one step, (b, d) or (d,).
+            state: State (y, z), each (L, b, m) or (L, m); zero if None.
         """
         if self.bidirectional:
             raise BadValue("step: expected bidirectional=False; the reverse direction starts at the end of the stream")
@@ -238,8 +239,8 @@ class UnICORNN(Recurrent):
         """Eq. (7): from the final state back to the initial one, bit for bit.
 
         Args:
-            input, lengths: as they were given to ``forward``.
-            state: what ``forward`` returned. A plain pair (y, z) is accepted, but has lost the low-order bits.
+            input, lengths: Arguments of ``forward``.
+            state: State that ``forward`` returned. A plain pair (y, z) is accepted but lacks the low-order bits.
         """
         u, ends, batched, _ = self._input(input, lengths)
         if state is None:
@@ -257,7 +258,7 @@ class UnICORNN(Recurrent):
 class UnICORNNCell(Checked):
     """One step of one layer, as nn.LSTMCell: ``y, z = cell(input, (y, z))``.
 
-    Args: as for ``UnICORNN``.
+    Arguments as for ``UnICORNN``.
 
     Shapes: input (b, d) or (d,); y, z (b, m) or (m,). Parameters w, b, c (m,), V (m, d).
 
@@ -301,17 +302,17 @@ class UnICORNNCell(Checked):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, as Appendix A does."""
+        """Draws all parameters again as in Appendix A."""
         _initialise(self.w, self.V, self.b, self.c)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, dt={self.dt}, alpha={self.alpha}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        hooks = self._backward_hooks or self._backward_pre_hooks or nn.modules.module._has_any_global_hook()
+        hooks = self._backward_hooks or self._backward_pre_hooks or has_global_hooks()
         if not hooks:
             return super().__call__(*args, **kwargs)
-        # A backward hook makes new tensors of y and z, and of a State one without the low-order bits.
+        # A backward hook replaces the State by a tuple of new tensors, without the low-order bits.
         states: list[Any] = []
         handle = self.register_forward_hook(lambda module, args, state: states.append(state))
         try:
@@ -324,13 +325,13 @@ class UnICORNNCell(Checked):
         return result
 
     def forward(self, input: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> State:
-        """The next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
+        """Returns the next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
         if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != self.input_size:
             got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
             raise BadValue(
                 f"input: expected a tensor of shape (b, {self.input_size}) or ({self.input_size},), got {got}"
             )
-        missing = 3 - input.dim()  # dimensions in front of (b, d) or (d,): time, and the batch if there is none
+        missing = 3 - input.dim()  # leading dimensions to add: time, and the batch if the input is unbatched
         for _ in range(missing):
             input = input[None]
         if state is not None:
@@ -348,7 +349,7 @@ def _memory(tensors: Sequence[Tensor]) -> list[int]:
 
 
 def _lift(state: Any, shape: tuple[int, ...], missing: int) -> Any:
-    """A cell's state, (b, m) or (m,), as a stack's, (1, b, m)."""
+    """The state of a cell, (b, m) or (m,), as that of a stack, (1, b, m)."""
     if not isinstance(state, (tuple, list)) or len(state) != 2:
         raise BadType(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
     for i, t in enumerate(state):

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn._ops.reference import ENERGY_FLOOR
+from unicornn._ops.reference import energy as energy
 from unicornn.errors import BadValue
 
 READOUTS = ("last", "mean", "energy", "state")
@@ -27,8 +29,7 @@ STARTS = ("carried", "rest")
 NORMS = ("batch", "start")
 MOMENTUM = 0.1  # the weight of a new batch in the mean and the deviation of features, at least
 FIRST = 64  # batches from which mean and deviation are taken with feature_norm="start"
-SMALL = 1e-8
-"""An energy of this size or less counts as none: its logarithm, and the gradient of that, are finite."""
+SMALL = ENERGY_FLOOR
 STILL = 1e-7
 """Added to the variances of states, which are small where the time steps are."""
 UP = 2.0**20
@@ -48,27 +49,6 @@ def readouts(value: str | Sequence[str]) -> tuple[str, ...]:
         known = ", ".join(map(repr, READOUTS))
         raise BadValue(f"readout: expected one of {known}, or several, as in 'last+energy', got {value!r}")
     return tuple(name for name in READOUTS if name in names)
-
-
-def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float) -> Tensor:
-    """Each oscillator's energy ½z² + ½αy² + log cosh(w y) / w, which is Eq. (4) without input.
-
-    Nothing is added for w = 0, the limit. The energy may be negative where w is, for there the force is repulsive.
-
-    Shapes: y, z (..., m), w (m,) or what broadcasts with them; the result as y.
-
-    Example:
-        >>> import torch
-        >>> from unicornn._readouts import energy
-        >>> energy(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), alpha=1.0)
-        tensor([2.5000, 2.9338])
-    """
-    t = w * y
-    near = t.abs() < 0.03  # there the logarithm would lose its digits, the more the smaller w is
-    far = torch.where(near, 1.0, t.abs())
-    log_cosh = far + torch.log1p(torch.expm1(-2 * far) / 2)
-    slope = torch.where(near, t / 2 * (1 - t**2 / 6 + 2 * t**4 / 45), log_cosh / torch.where(near, 1.0, t))
-    return z**2 / 2 + alpha / 2 * y**2 + slope * y
 
 
 def log_energies(rnn: nn.Module, state: Sequence[Tensor]) -> Tensor:

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
+from unicornn._torch_internals import pytree
 from unicornn.errors import BadType
 
 RANGE = 2.0**17

@@ -1,4 +1,4 @@
-"""The parameters of a stack, layer by layer, with all that is asked of their shapes."""
+"""The parameters of a stack of layers, and the checks of their shapes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn._ops.coefficients import Coefficients
 from unicornn.errors import BadType, BadValue
 
 
 class Weights(NamedTuple):
-    """The parameters of L layers, each a sequence with one tensor per layer. ``UnICORNN.weights`` has a layer's own.
+    """The parameters of L layers, each a sequence with one tensor per layer. ``UnICORNN.weights`` returns those of a
+    layer.
 
     Args:
-        w, b, c: one (m,) per layer.
-        V: one matrix per layer, (m, d) for the first and (m, m) for the others.
-        Lambda: None, or per layer None for the first S >= 2 and a matrix for the others, (m, d) for the first of them
-            and (m, m) after it (Suppl. Eq. (75)).
+        w, b, c: One vector (m,) per layer.
+        V: One matrix per layer, (m, d) for the first and (m, m) for the others.
+        Lambda: None, or a sequence with None for the first S >= 2 layers and a matrix for the others, (m, d) for the
+            first of them and (m, m) for the rest (Suppl. Eq. (75)).
 
     Example:
         >>> import torch
@@ -38,22 +38,22 @@ class Weights(NamedTuple):
 
     @property
     def L(self) -> int:
-        """How many layers there are."""
+        """Number of layers."""
         return len(self.w)
 
     @property
     def m(self) -> int:
-        """How many neurons a layer has."""
+        """Number of neurons per layer."""
         return len(self.w[0])
 
     @property
     def d(self) -> int:
-        """How many features the input has."""
+        """Number of input features."""
         return self.V[0].shape[1]
 
     @property
     def S(self) -> int:
-        """How many layers the residual connections skip: the number of the first layer with a Λ, L if there is none."""
+        """Number of layers that residual connections skip: the index of the first layer with a Λ, or L."""
         if self.Lambda is None:
             return len(self.w)
         return next((l for l, matrix in enumerate(self.Lambda) if matrix is not None), len(self.w))
@@ -64,7 +64,7 @@ class Weights(NamedTuple):
         return Weights(w, V, b, c, None if self.Lambda is None else [None if t is None else f(t) for t in self.Lambda])
 
     def check(self) -> None:
-        """Raises an error that names the first tensor which is not of the shape, dtype or device it should be of."""
+        """Raises an error that names the first tensor with a wrong shape, dtype or device."""
         letters = dict(zip(("w", "V", "b", "c"), self[:4], strict=True))
         for name, letter in letters.items():
             if not isinstance(letter, (list, tuple, nn.ParameterList)):
@@ -95,21 +95,15 @@ class Weights(NamedTuple):
         for l, matrix in enumerate(self.Lambda[S:], start=S):
             checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", first)
 
-    def coefficients(self, dt: tuple[float, ...], alpha: float, full: torch.dtype, low: torch.dtype) -> Coefficients:
-        """What the ops compute with: matrices in ``low`` precision, all else in ``full``, and a in float64."""
-        matrices = [] if self.Lambda is None else [matrix for matrix in self.Lambda if matrix is not None]
-        return Coefficients(
-            torch.stack(list(self.w)).to(full),
-            [matrix.to(low) for matrix in self.V],
-            torch.stack(list(self.b)).to(full),
-            time_steps(self.c, dt, torch.float64),
-            [matrix.to(low) for matrix in matrices],
-            alpha,
-        )
+    def converted(self, full: torch.dtype, low: torch.dtype) -> tuple[Tensor, list[Tensor], Tensor, list[Tensor]]:
+        """w (L, m), V, b (L, m) and the matrices of Lambda, as the ops take them: matrices in ``low`` precision."""
+        w, b = torch.stack(list(self.w)).to(full), torch.stack(list(self.b)).to(full)
+        return w, [V.to(low) for V in self.V], b, [matrix.to(low) for matrix in self.Lambda or () if matrix is not None]
 
 
 def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
-    """Effective time steps a = Δt·σ̂(c) (L, m), of every neuron of every layer. σ̂ of the paper is the logistic function.
+    """Effective time steps a = Δt·σ̂(c) (L, m), of every neuron of every layer. σ̂ of the paper is the logistic
+    function.
 
     Example:
         >>> import torch

@@ -28,7 +28,9 @@ from unicornn import _checks as checks
 from unicornn._files import atomic_path
 from unicornn._fitted import FittedNetwork, is_estimator
 from unicornn._layer import UnICORNN
+from unicornn._ops import reference
 from unicornn._state import UNIT, State
+from unicornn._torch_internals import scan
 from unicornn.errors import BadType, BadValue, ExportFailed
 from unicornn.models import Network, TextClassifier
 
@@ -76,8 +78,6 @@ class _Traced(UnICORNN):
         return (below[-1] if output == "all" else torch.cat(list(single.y[-D:]), 1)), single
 
     def _scan(self, i: int, x: Tensor, running: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        from torch._higher_order_ops.scan import scan
-
         def step(carry: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor]) -> Any:
             (y, z), (x_n, inside) = carry, now
             y_n, z_n = _one(self, i, x_n, y, z)
@@ -117,8 +117,7 @@ def _one(layer: Any, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor,
         return torch.round(increment / UNIT[dtype]) * UNIT[dtype]
 
     t = torch.tanh(layer.w[i] * y.to(dtype) + (x_n + layer.b[i])).double()
-    z = z - rounded(a * (t + layer.exact_alpha * y))
-    return y + rounded(a * z), z
+    return reference.step(t, y, z, a, layer.exact_alpha, rounded)
 
 
 def _drive(layer: UnICORNN, i: int, below: list[Tensor]) -> Tensor:

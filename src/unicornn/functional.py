@@ -1,54 +1,33 @@
-"""The layer as a pure function of tensors: checks shapes, fills defaults, picks the back-end.
+"""The layer as a pure function of tensors: checks shapes, fills in defaults, chooses the back-end.
 
-Shapes: N length, b batch, d input, m hidden, L layers. Time comes first; ``UnICORNN`` knows ``batch_first``, packed and
-unbatched input, and both directions.
+Shapes: N length, b batch, d input, m hidden, L layers. Time is the first dimension; ``UnICORNN`` adds ``batch_first``,
+packed and unbatched input, and bidirectional layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn._backends import pick_backend
-from unicornn._ops import gpu, reference, torch_ops
-from unicornn._ops.coefficients import Coefficients
-from unicornn._ops.step import step as fast_step
+from unicornn._ops import op, reference
+from unicornn._ops.cpu.step import step as fast_step
+from unicornn._ops.problem import Problem, check_values
+from unicornn._ops.triton.recurrence import check_steps
 from unicornn._state import State, enter, value
-from unicornn._transforms import transformed
+from unicornn._torch_internals import transformed
 from unicornn._weights import Weights, time_steps
 from unicornn.errors import BadType, BadValue
 
 GRADIENTS = ("reversible", "stored")
-HALF = (torch.float16, torch.bfloat16)
+_HALF = (torch.float16, torch.bfloat16)
 
 
-class _Problem(NamedTuple):
-    """Arguments, checked, and made one dtype: w, b and the states float32 or float64; u, V, Lambda and mask too, but on
-    the GPU they may be of half precision. bfloat16: whether autocast asks for it."""
-
-    u: Tensor
-    coefficients: Coefficients
-    mask: Tensor | None
-    lengths: Tensor | None
-    bfloat16: bool
-    backend: str
-
-    @property
-    def full(self) -> torch.dtype:
-        """Of the states."""
-        return self.coefficients.w.dtype
-
-    @property
-    def state_shape(self) -> tuple[int, int, int]:
-        L, m = self.coefficients.w.shape
-        return L, self.u.shape[1], m
-
-
-def _checked(weights: Any) -> None:
+def _check_weights(weights: Any) -> None:
     if not isinstance(weights, Weights):
         raise BadType(f"weights: expected functional.Weights, got {type(weights).__name__}")
     weights.check()
@@ -57,18 +36,24 @@ def _checked(weights: Any) -> None:
 def _problem(
     input: Tensor,
     weights: Weights,
+    state: Any,
+    *,
     dt: float | Sequence[float],
     alpha: float,
-    state: Any,
-    mask: Tensor | None,
     lengths: Any,
+    mask: Tensor | None,
     backend: str,
-) -> _Problem:
+    output: Any = "last",
+    gradient: str = "nothing",
+    horizon: float | Sequence[float] | None = None,
+) -> Problem:
+    """Checks the arguments and converts them to one dtype: float32 or float64 for w, b and the states; also for u, V,
+    Lambda and mask, except that these may have half precision on the GPU."""
     if not isinstance(input, Tensor):
         raise BadType(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
     if input.dim() != 3 or 0 in input.shape[:2]:
         raise BadValue(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
-    _checked(weights)
+    _check_weights(weights)
     (_, batch, d), L, first = input.shape, weights.L, weights.w[0]
     if d != weights.d:
         raise BadValue(f"input: expected {weights.d} features, as V[0] has it, got shape {tuple(input.shape)}")
@@ -80,34 +65,44 @@ def _problem(
     if mask is not None:
         checks.tensor("mask", mask, (L, batch, weights.m), "(L, b, m)")
 
-    steps, alpha = checks.time_steps(dt, L), checks.not_negative("alpha", alpha)
+    dts, alpha = checks.time_steps(dt, L), checks.not_negative("alpha", alpha)
     backend = pick_backend(backend, input.device)
     if backend != "reference":
         if mask is not None and mask.requires_grad and torch.is_grad_enabled():
-            raise BadValue("mask: expected no requires_grad, for only backend='reference' has its gradient, got True")
+            raise BadValue("mask: expected requires_grad=False (only backend='reference' has its gradient), got True")
         if transformed((input, mask, state, *weights)):
             backend = "reference"
-    full = low = torch.float32 if first.dtype in HALF else first.dtype
+    full = low = torch.float32 if first.dtype in _HALF else first.dtype
     if backend == "triton" and full == torch.float32:
-        gpu.check_steps(steps, alpha)
+        check_steps(dts, alpha)
         low = torch.get_autocast_dtype(input.device.type) if _autocast(input.device) else first.dtype
-    coefficients = weights.coefficients(steps, alpha, full, low)
-    bfloat16 = _autocast(input.device) and torch.get_autocast_dtype(input.device.type) == torch.bfloat16
-    mask = None if mask is None else mask.to(low)
-    return _Problem(input.to(low), coefficients, mask, lengths, bfloat16, backend)
+    every, steps = selected_steps(output, input)
+    w, V, b, Lambda = weights.converted(full, low)
+    start, grid, rest = _start(state, (L, batch, weights.m), w, backend)
+    u, a = input.to(low), time_steps(weights.c, dts, torch.float64)
+    train = torch.is_grad_enabled() and any(t.requires_grad for t in (u, start, w, b, a, *V, *Lambda))
+    return Problem(
+        u=u, start=start, grid=grid, rest=rest, w=w, V=V, b=b, a=a, Lambda=Lambda, alpha=alpha,
+        mask=None if mask is None else mask.to(low), lengths=lengths, steps=steps, every=every,
+        keep=gradient if train else "nothing", horizon=checks.horizon(horizon, L) or None, backend=backend,
+    )  # fmt: skip
 
 
 def _autocast(device: torch.device) -> bool:
     return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
 
 
-def _start(state: Any, problem: _Problem) -> Tensor:
-    """(2, L, b, m): the initial y and z, checked."""
-    shape, like = problem.state_shape, problem.coefficients.w
+def _start(state: Any, shape: tuple[int, ...], like: Tensor, backend: str) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The initial (y, z), checked, (2, L, b, m); the same in grid units, and the rounding error, unless the reference
+    runs, which has no grid."""
+    if state is None:
+        start = like.new_zeros((2, *shape))
+        return start, start if backend == "reference" else start.long(), None
     if not isinstance(state, (tuple, list)) or len(state) != 2:
         raise BadType(f"state: expected a pair (y, z) of tensors of shape {shape}, got {type(state).__name__}")
-    pair = [t.to(like.dtype) if isinstance(t, Tensor) and t.dtype in HALF else t for t in state]
-    return torch.stack([checks.tensor(f"state[{i}]", t, shape, "(L, b, m)", like) for i, t in enumerate(pair)])
+    pair = [t.to(like.dtype) if isinstance(t, Tensor) and t.dtype in _HALF else t for t in state]
+    start = torch.stack([checks.tensor(f"state[{i}]", t, shape, "(L, b, m)", like) for i, t in enumerate(pair)])
+    return start, *((start, None) if backend == "reference" else enter(state, start))
 
 
 def unicornn(
@@ -124,28 +119,28 @@ def unicornn(
     gradient: str = "reversible",
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
-    """Eq. (6), with Suppl. Eq. (75) where there is a Λ: L layers over a batch of sequences.
+    """Runs L layers over a batch of sequences: Eq. (6), with Suppl. Eq. (75) for layers that have a Λ.
 
     Args:
-        input: (N, b, d).
-        weights: w, V, b, c and Λ of every layer.
-        dt: Δt > 0, a number or one per layer.
-        alpha: α >= 0.
-        state: initial (y, z), each (L, b, m); zero if None.
-        lengths: (b,), the lengths of the sequences; what comes after is padding.
+        input: Sequences, (N, b, d).
+        weights: Parameters w, V, b, c and Λ of every layer.
+        dt: Time step Δt > 0, a number or one per layer.
+        alpha: Restoring force α >= 0.
+        state: Initial state (y, z), each (L, b, m); zero if None.
+        lengths: Lengths of the sequences, (b,); the rest is padding.
         output: "all", "last", or time steps, int64 (k,) or (k, b).
-        mask: (L, b, m), multiplied with the output of each layer: variational dropout.
-        horizon: H > 0 steps, a number or one per layer: the gradient sees what a step k contributed to the output of a
-            step n by e^(-(n-k)/H) only. With None, wholly.
+        mask: Factors (L, b, m) of the output of each layer, for variational dropout.
+        horizon: Number of steps H > 0, one for all layers or one per layer: the gradient weights the contribution of
+            step k to the output of step n by e^(-(n-k)/H). None for the full gradient.
         gradient: "reversible" recomputes the states backwards from the last one; "stored" keeps activations, which is
-            faster and needs memory O(N b m L). The gradients are the same bit for bit.
+            faster and needs memory O(N b m L). The gradients are bit-identical.
         backend: "auto", "reference", "cpu" or "triton".
 
     Returns:
         The output, (N, b, m), (b, m) or (k, b, m), and the final ``State``, each of y and z (L, b, m).
 
-    The kernels have one derivative, by reverse mode. Forward mode (dual numbers, ``torch.func.jvp``, ``jacfwd``) and
-    the other transforms of ``torch.func`` run on the reference, whatever ``backend`` says.
+    The kernels can be differentiated once, in reverse mode. Forward mode (dual numbers, ``torch.func.jvp``, ``jacfwd``)
+    and the other transforms of ``torch.func`` always run on the reference.
 
     Example:
         >>> import torch
@@ -154,38 +149,25 @@ def unicornn(
         >>> out.shape, y.shape
         (torch.Size([3, 4]), torch.Size([1, 3, 4]))
     """
-    p = _problem(input, weights, dt, alpha, state, mask, lengths, backend)
     checks.choice("gradient", gradient, GRADIENTS)
-    horizons = checks.horizon(horizon, weights.L)
-    every, steps = wanted(output, p.u)
-    result = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in HALF else p.u.dtype
-
+    p = _problem(
+        input, weights, state, dt=dt, alpha=alpha, lengths=lengths, mask=mask, backend=backend, output=output,
+        gradient=gradient, horizon=horizon,
+    )  # fmt: skip
+    dtype = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in _HALF else p.u.dtype
     if p.backend == "reference":
-        start = p.u.new_zeros((2, *p.state_shape)) if state is None else _start(state, p)
         if not torch.compiler.is_compiling():
-            torch_ops.check_values(len(input), p.lengths, steps)
-        k = p.coefficients._replace(a=p.coefficients.a.to(p.full))
-        outputs, y, z = reference.forward(p.u, start[0], start[1], k, p.mask, p.lengths, horizons)
+            check_values(len(input), p.lengths, p.steps)
+        outputs, y, z = reference.forward(p)
         final = State(y, z, mask=p.mask)
-        if steps is not None:
-            outputs = at_steps(outputs, steps)
+        if p.steps is not None:
+            outputs = at_steps(outputs, p.steps)
     else:
-        if state is None:
-            start, rest = p.coefficients.w.new_zeros((2, *p.state_shape)), None
-            grid = start.long()
-        else:
-            start = _start(state, p)
-            grid, rest = enter(state, start)
-        w, V, b, a, Lambda, _ = p.coefficients
-        train = torch.is_grad_enabled() and any(t.requires_grad for t in (p.u, start, w, b, a, *V, *Lambda))
-        outputs, pair, grid, _, _ = torch_ops.forward(
-            p.u, start, grid, rest, *p.coefficients, p.mask, p.lengths, steps, every, gradient if train else "nothing",
-            horizons or None, p.bfloat16, p.backend,
-        )  # fmt: skip
-        final = State(pair[0], pair[1], grid=grid.detach(), rest=rest, mask=p.mask)
+        outputs, pair, grid, *_ = op.forward(*p)
+        final = State(pair[0], pair[1], grid=grid.detach(), rest=p.rest, mask=p.mask)
     if isinstance(output, str) and output == "last":
         outputs = final.y[-1] if p.mask is None else final.y[-1] * p.mask[-1]
-    return outputs.to(result), final
+    return outputs.to(dtype), final
 
 
 def step(
@@ -202,8 +184,8 @@ def step(
 ) -> tuple[Tensor, State]:
     """One time step, for streams: as ``unicornn`` with N = 1, input (b, d) and output (b, m), bit for bit.
 
-    Fast where no gradient is wanted (``torch.no_grad()``) and ``state`` is None or what the last step returned. On the
-    CPU a sequence's numbers have the same bits whatever else is in the batch.
+    Fast without gradient (``torch.no_grad()``) and if ``state`` is None or the result of the previous step. On the CPU
+    the results of a sequence are the same, bit for bit, regardless of what else is in the batch.
 
     Example:
         >>> import torch
@@ -217,7 +199,7 @@ def step(
     if not isinstance(input, Tensor) or input.dim() != 2:
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
         raise BadValue(f"input: expected a tensor of shape (b, d), got {got}")
-    _checked(weights)
+    _check_weights(weights)
     if mask is None:
         steps, alpha = checks.time_steps(dt, weights.L), checks.not_negative("alpha", alpha)
         fast = fast_step(input, weights, steps, alpha, state, backend)
@@ -232,8 +214,8 @@ def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:
     return outputs.gather(0, steps[:, :, None].expand(-1, -1, outputs.shape[2]))
 
 
-def wanted(output: Any, input: Tensor) -> tuple[bool, Tensor | None]:
-    """What ``output`` asks for: all steps or not; else the last ones (None) or which, (k, b)."""
+def selected_steps(output: Any, input: Tensor) -> tuple[bool, Tensor | None]:
+    """Whether ``output`` asks for every step; if not, the selected steps (k, b), or None for the last one."""
     if isinstance(output, str):
         return checks.choice("output", output, ("all", "last")) == "all", None
     if not isinstance(output, Tensor):
@@ -257,10 +239,10 @@ def inverse(
     mask: Tensor | None = None,
     backend: str = "auto",
 ) -> State:
-    """Eq. (7): from the final state of ``unicornn(input, …)`` back to the initial one, bit for bit.
+    """Eq. (7): recovers the initial state of ``unicornn(input, …)`` from the final one, bit for bit.
 
-    Arguments as for ``unicornn``; ``state`` must be the ``State`` it returned for the result to be exact, and ``mask``
-    the one it was given. Not differentiable, except with backend="reference", which is exact up to rounding only.
+    Arguments as for ``unicornn``. The result is exact if ``state`` is the ``State`` that it returned and ``mask`` the
+    one it was given. Not differentiable, except with backend="reference", which is exact only up to rounding.
 
     Example:
         >>> import torch
@@ -271,17 +253,16 @@ def inverse(
         >>> bool((y0 == start[0]).all() and (z0 == start[1]).all())
         True
     """
-    p = _problem(input, weights, dt, alpha, state, mask, lengths, backend)
-    last = _start(state, p)
+    if state is None:
+        raise BadType("state: expected a pair (y, z) of tensors, got None")
+    p = _problem(input, weights, state, dt=dt, alpha=alpha, lengths=lengths, mask=mask, backend=backend)
     if p.backend == "reference":
-        k = p.coefficients._replace(a=p.coefficients.a.to(p.full))
-        y, z = reference.inverse(p.u, last[0], last[1], k, p.mask, p.lengths)
+        y, z = reference.inverse(p)
         return State(y, z, mask=p.mask)
-    grid, rest = enter(state, last)
     with torch.no_grad():
-        grid = torch_ops.inverse(p.u, grid, *p.coefficients, p.mask, p.lengths, p.bfloat16, p.backend)
-        pair = value(grid, rest, p.full)
-    return State(pair[0], pair[1], grid=grid, rest=rest, mask=p.mask)
+        grid = op.inverse(*p)
+        pair = value(grid, p.rest, p.w.dtype)
+    return State(pair[0], pair[1], grid=grid, rest=p.rest, mask=p.mask)
 
 
 __all__ = ["Weights", "inverse", "pick_backend", "step", "time_steps", "unicornn"]

@@ -7,7 +7,7 @@ import sys
 import torch
 
 from unicornn import State, UnICORNN
-from unicornn._ops import step as fast
+from unicornn._ops.cpu import step as fast
 from unicornn.errors import UnicornnError
 
 

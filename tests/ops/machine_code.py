@@ -26,7 +26,7 @@ from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from unicornn._ops import gpu_kernels
+from unicornn._ops.triton import kernels as gpu_kernels
 from unicornn._state import RANGE, UNIT
 
 TARGETS = {

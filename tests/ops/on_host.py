@@ -17,7 +17,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from unicornn._ops import gpu_kernels
+from unicornn._ops.triton import kernels as gpu_kernels
 
 CARD = GPUTarget("hip", "gfx942", 64)
 NAMES = {
@@ -130,10 +130,12 @@ class Kernel:
         self.name = name
 
     def __getitem__(self, grid):
-        def launch(*args, num_warps, enable_fp_fusion, **constants):
+        def launch(num_warps, enable_fp_fusion, **arguments):
             assert not enable_fp_fusion
+            kernel, warps = getattr(gpu_kernels, self.name), arguments["B"] // CARD.warp_size
+            constants = {k.name: arguments.pop(k.name) for k in kernel.params if k.is_constexpr}
+            args = [arguments[name] for name in kernel.arg_names if name in arguments]
             types = tuple(f"*{NAMES[a.dtype]}" if isinstance(a, torch.Tensor) else "i32" for a in args)
-            warps = constants["B"] // CARD.warp_size
             function, thread, program = _compiled(self.name, types, tuple(constants.items()), warps)
             values = [a.data_ptr() if isinstance(a, torch.Tensor) else a for a in args]
             for program.value in range(grid[0]):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.problems import Problem
 from unicornn import UnICORNN, functional
-from unicornn._ops import cpu
+from unicornn._ops.cpu import driver as cpu
 
 
 def cut(count):
@@ -58,7 +58,7 @@ def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, 
         numbers, gradients = run(p, gradient)
         try:
             patch.setattr(cpu, "groups", cut(count))
-            patch.setattr(cpu, "LONGEST", K)
+            patch.setattr(cpu, "LIMITS", cpu.LIMITS._replace(steps=K))
             found = []
             for threads in (1, 3):
                 torch.set_num_threads(threads)
@@ -85,7 +85,7 @@ def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, 
     seed=st.integers(0, 99),
 )
 def test_products(rows, depth, columns, add, dtype, seed):
-    from unicornn._ops.products import add_outer, multiply, pack, padded
+    from unicornn._ops.cpu.products import add_outer, multiply, pack, padded
 
     numbers = np.random.default_rng(seed)
     a, b, c = (
@@ -112,7 +112,7 @@ def test_products(rows, depth, columns, add, dtype, seed):
 
 
 def test_lengths_of_zero_depth():
-    from unicornn._ops.products import multiply
+    from unicornn._ops.cpu.products import multiply
 
     out = np.ones(6, np.float32)
     multiply(np.empty(0, np.float32), 0, 0, np.empty(0, np.float32), out, 3, 2, False)

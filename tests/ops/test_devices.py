@@ -12,11 +12,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from unicornn import UnICORNN, functional
-from unicornn._ops import gpu
-from unicornn._ops import torch_ops as library
+from unicornn._ops import op
+from unicornn._ops.triton import recurrence as gpu
 
 CARD = torch.device("cuda", 0)
-OPS = {library.forward: library._forward, library.inverse: library._inverse}
+OPS = {op.forward: op._forward, op.inverse: op._inverse}
 LEAVE = (torch.Tensor.tolist, torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__)
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a real one")
@@ -69,16 +69,16 @@ def launches(monkeypatch):
     """Kernels find all their tensors on the card; the interpreter then gets them as they are."""
     seen, launch = [], gpu.Recurrence._launch
 
-    def checked(self, name, K, active, *args, **options):
-        tensors = [t for t in (*args[:-1], *args[-1], active, *self.constants, self.bad) if t is not None]
-        assert all(isinstance(t, OnCard) and t.is_contiguous() for t in tensors)
+    def checked(self, name, K, active, **arguments):
+        tensors = [*arguments.values(), *self.constants.values(), active, self.bad]
+        assert all(isinstance(t, OnCard) and t.is_contiguous() for t in tensors if isinstance(t, torch.Tensor))
         seen.append(name)
         bare = SimpleNamespace(**off_card(vars(self)))
         with torch._C.DisableTorchFunction():
-            launch(bare, name, K, off_card(active), *off_card(args), **options)
+            launch(bare, name, K, off_card(active), **off_card(arguments))
 
     monkeypatch.setattr(gpu.Recurrence, "_launch", checked)
-    monkeypatch.setattr(gpu.Recurrence, "LONGEST", 7)
+    monkeypatch.setattr(gpu.Recurrence, "limits", gpu.LIMITS._replace(steps=7))
     card = SimpleNamespace(warp_size=32, multi_processor_count=108)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
     return seen
@@ -111,19 +111,14 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
             options = {"mask": mask, "lengths": lengths}
             ours, final = functional.unicornn(u, weights, state=state, output=chosen, **options)
             back = functional.inverse(u, weights, final, **options)
-            p = functional._problem(u, weights, 0.1, 1.0, None, mask, lengths, "auto")
-            every, which = functional.wanted(chosen, p.u)
+            p = functional._problem(
+                u, weights, state, dt=0.1, alpha=1.0, backend="auto", output=chosen, **options
+            )._replace(backend="triton")  # fmt: skip
             gradients = {}
             for keep in ("reversible", "stored"):
-                grid, rest = off_card(state.grid), off_card(state.rest)
-                y, pair, end, kept, marks = library._forward(
-                    p.u, functional._start(state, p), on_card(grid), rest if rest is None else on_card(rest),
-                    *p.coefficients, p.mask, p.lengths, which, every, keep, None, False, "triton",
-                )  # fmt: skip
-                gradients[keep] = library._backward(
-                    torch.ones_like(y), torch.ones_like(pair), p.u, end, kept, marks, *p.coefficients, p.mask,
-                    p.lengths, which, every, True, [9.0] * 3, False, "triton",
-                )  # fmt: skip
+                y, pair, end, *saved = op._forward(*p._replace(keep=keep))
+                q = p._replace(keep=keep, grid=end, horizon=[9.0] * 3)
+                gradients[keep] = op._backward(torch.ones_like(y), torch.ones_like(pair), True, *saved, *q)
     results = tree_leaves([ours, final.y, final.z, final.grid, back.grid, gradients])
     assert all(isinstance(t, OnCard) for t in results)
     assert set(launches) == {"advance", "retreat"}

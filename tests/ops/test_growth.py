@@ -15,8 +15,8 @@ EXPONENT = math.log(1.25 / 2 + 0.5 + math.sqrt((1.25 / 2 + 0.5) ** 2 - 1))  # of
 
 
 @pytest.fixture(autouse=True)
-def _not_told(monkeypatch):
-    monkeypatch.setattr(growth, "_told", False)
+def _not_warned(monkeypatch):
+    monkeypatch.setattr(growth, "_warned", False)
 
 
 def inverted_pendulum(N, backend="cpu", dtype=torch.float32, **options):

@@ -32,12 +32,12 @@ def python(code, copy, **environment):
 
 TANH = """
 import numpy as np
-from unicornn._ops.block import B
-from unicornn._ops.step_rows import carry_kept
+from unicornn._ops.cpu.sizes import B
+from unicornn._ops.cpu.recurrence import Constants, Layer, advance_row
 x, y, P = np.ones(B, np.float32), np.zeros(B, np.float32), np.zeros(2 * B, np.float32)
 S, A = np.zeros(2 * B), np.ones(2 * B) * 2.0**36  # in units of 2**-36, so that z = -tanh(1)
-carry_kept(x, y, S, A, P, np.float32(2.0**-36), 0.0, 2.0**60, 1)
-print(-S[B] * 2.0**-36, sum(carry_kept.stats.cache_hits.values()))
+advance_row(x, y, Layer(S, A, P), Constants(np.float32(2.0**-36), 0.0, 2.0**60), 1)
+print(-S[B] * 2.0**-36, sum(advance_row.stats.cache_hits.values()))
 """
 
 
@@ -57,23 +57,24 @@ def test_a_change_of_what_kernels_share_compiles_them_anew(copy, tmp_path):
 
     assert tanh_of_one() == (0.7616, 0)
     assert tanh_of_one() == (0.7616, 1), "from the disk"
-    change(copy / "_ops" / "jit.py", "signed(m / (_TWO + m), v)", "signed((m + m) / (_TWO + m), v)")
+    change(copy / "_ops" / "cpu" / "jit.py", "copysign(m / (_TWO + m), v)", "copysign((m + m) / (_TWO + m), v)")
     assert tanh_of_one() == (1.5232, 0)
     assert tanh_of_one() == (1.5232, 1)
-    change(copy / "_ops" / "block.py", "B = 128", "B = 64")  # imported by a module that is imported
+    change(copy / "_ops" / "cpu" / "sizes.py", "B = 128", "B = 64")  # imported by a module that is imported
     assert tanh_of_one() == (1.5232, 0)
 
 
 def test_what_a_stamp_covers():
-    from unicornn._ops import jit
+    from unicornn._ops.cpu import jit
     from unicornn.baselines._ops.linear import kernels
 
     assert set(jit._sources(kernels.__name__)) == {
         "unicornn.baselines._ops.linear.kernels",
         "unicornn.baselines._ops.rows",
-        "unicornn._ops.jit",
-        "unicornn._ops.lanes",
-        "unicornn._ops.block",
+        "unicornn._ops.cpu.jit",
+        "unicornn._ops.cpu._numba_internals",
+        "unicornn._ops.cpu.vectors",
+        "unicornn._ops.cpu.sizes",
     }
 
 
@@ -89,7 +90,7 @@ print(layer.w[0].grad.isfinite().all().item())
 
 @pytest.mark.slow
 def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(copy):
-    (copy / "_ops" / "__pycache__").write_text("a file where the folder would be")
+    (copy / "_ops" / "cpu" / "__pycache__").write_text("a file where the folder would be")
     nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "NUMBA_CACHE_DIR": os.devnull + "/cache"}
     printed, said = python(STEP, copy, **nowhere)
     assert printed == "True\n"

@@ -8,28 +8,29 @@ import torch
 
 from tests.problems import CASES, COMPILED, GPU, TRITON, Problem, relative
 from unicornn import UnICORNN
-from unicornn._ops import adjoint, cpu, gpu, reference
-from unicornn._ops import torch_ops as library
-from unicornn._ops.stack import Stack, kept_length
-from unicornn._state import to_grid, value
+from unicornn._ops import adjoint, op, reference
+from unicornn._ops.cpu import driver as cpu
+from unicornn._ops.driver import Stack
+from unicornn._ops.triton import recurrence as gpu
+from unicornn._state import value
 
 
 class Triton(gpu.Recurrence):
     """With short chunks: the interpreter takes a hundredth of a second for a step."""
 
-    LONGEST = 16
+    limits = gpu.LIMITS._replace(steps=16)
 
 
 RUNGS = {"adjoint": partial(Stack, adjoint.Recurrence), "cpu": cpu.Stack, "triton": partial(Stack, Triton)}
-LONGEST = {"adjoint": adjoint.Recurrence.LONGEST, "cpu": cpu.LONGEST, "triton": Triton.LONGEST}
+CHUNK = {"adjoint": adjoint.Recurrence.limits.steps, "cpu": cpu.LIMITS.steps, "triton": Triton.limits.steps}
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 
 
 def problem(case, rung, dtype):
     """The case, with less of its first chunk where chunks are shorter."""
     size = dict(CASES[case])
-    spare = LONGEST["adjoint"] - LONGEST[rung]
-    if spare and size.get("N", 0) > LONGEST["adjoint"]:
+    spare = CHUNK["adjoint"] - CHUNK[rung]
+    if spare and size.get("N", 0) > CHUNK["adjoint"]:
         size["N"] -= spare
         size["lengths"] = [n - spare for n in size["lengths"]] if "lengths" in size else None
     return Problem(**size, dtype=dtype).to(GPU if rung == "triton" else "cpu")
@@ -39,36 +40,23 @@ def problem(case, rung, dtype):
 def climb(case, rung, dtype, store):
     """Forward and backward of a stack on this rung: output, final state, gradients in the order of ``names``."""
     p, Rung = problem(case, rung, dtype), RUNGS[rung]
-    lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
-    weights = p.coefficients
-    grid, rest = to_grid(torch.stack([p.y, p.z]))
-    stack = Rung(weights, p.u, grid, p.mask, lengths)
-    keep = marks = None
-    if store:
-        state = torch.float64 if p.dtype == torch.float32 else torch.int64
-        if rung == "cpu":
-            t_shape, cuts = ((size,) for size in cpu.room(p.N, p.batch, p.m, p.L))
-        else:
-            t_shape = p.L, kept_length(p.N, p.batch, p.m)
-            cuts = -(-p.N // stack.K), p.L, *stack.recurrence.mark_shape(p.batch, p.m)
-        keep = torch.empty(t_shape, dtype=p.dtype, device=p.u.device)
-        marks = torch.empty(cuts, dtype=state)
-    output, final = stack.forward(True, keep, marks), stack.state
+    arguments = p.arguments(keep="stored" if store else "reversible")
+    shapes = (cpu.Stack if rung == "cpu" else Stack).saved_shapes(arguments)
+    saved = [torch.empty(shape, dtype=kind, device=p.u.device) for shape, kind in shapes]
+    stack = Rung(arguments, saved)
+    output, final = stack.forward(), stack.state
     assert not stack.out_of_range
-    stack = Rung(weights, p.u, final.long(), p.mask, lengths)
-    gu, g_start, gw, gb, ga, gV, gLambda = stack.backward(
-        p.g_output, torch.stack([p.g_y, p.g_z]), True, keep, marks, True
-    )
-    assert store or torch.equal(stack.state.long(), grid)
+    stack = Rung(arguments._replace(grid=final.long()), saved)
+    g = stack.backward(p.g_output, torch.stack([p.g_y, p.g_z]), True)
+    assert torch.equal(stack.state.long(), arguments.grid)
     σ = torch.sigmoid(torch.stack(p.c))
-    gradients = [gu, g_start[0], g_start[1], *gw, *gV, *gb, *(ga * p.dt * σ * (1 - σ)), *gLambda]
-    return output, value(final, rest, p.dtype), gradients
+    gradients = [g.u, *g.start, *g.w, *g.V, *g.b, *(g.a * p.dt * σ * (1 - σ)), *g.Lambda]
+    return output, value(final, arguments.rest, p.dtype), gradients
 
 
 def by_autograd(p):
     p = p.double().requiring_grad()
-    lengths = None if p.lengths is None else torch.tensor(p.lengths)
-    output, y, z = reference.forward(p.u, p.y, p.z, p.coefficients, p.mask, lengths)
+    output, y, z = reference.forward(p.arguments())
     return output.detach(), torch.stack([y, z]).detach(), p.gradients(output, (y, z))
 
 
@@ -104,8 +92,8 @@ def test_invert_equals_store_bit_for_bit(case, rung, dtype):
 def test_what_is_not_finite_stays_so(rung, dtype, bad):
     p = Problem(N=6, dtype=dtype).to(GPU if rung == "triton" else "cpu")
     p.u[2, 1, 0] = bad
-    stack = RUNGS[rung](p.coefficients, p.u, to_grid(torch.stack([p.y, p.z]))[0])
-    output = stack.forward(True, None, None)
+    stack = RUNGS[rung](p.arguments())
+    output = stack.forward()
     assert output[2:, 1].isnan().all()
     assert output[:2].isfinite().all()
     assert output[:, [0, 2]].isfinite().all()
@@ -137,23 +125,7 @@ def test_float32_kernels_within_1e_5_at_N_1000(alpha, backend):
 
 def test_the_op_is_the_stack():
     p = Problem(**CASES["everything"], dtype=torch.float32)
-    start = torch.stack([p.y, p.z])
-    grid, rest = to_grid(start)
-    output, pair, *_ = library.forward(
-        p.u,
-        start,
-        grid,
-        rest,
-        *p.coefficients,
-        p.mask,
-        torch.tensor(p.lengths),
-        None,
-        True,
-        "nothing",
-        None,
-        False,
-        "cpu",
-    )
+    output, pair, *_ = op.forward(*p.arguments())
     ours = climb("everything", "cpu", torch.float32, False)
     assert torch.equal(output, ours[0])
     assert torch.equal(pair, ours[1])

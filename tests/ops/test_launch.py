@@ -1,12 +1,14 @@
 """How kernels are called: shares, threads, processes."""
 
 import os
+import signal
 import threading
+import time
 
 import pytest
 import torch
 
-from unicornn._ops import launch
+from unicornn._ops.cpu import launch
 
 
 def span(k0, k1):
@@ -38,6 +40,36 @@ def test_an_error_waits_for_the_other_threads():
     with pytest.raises(ValueError, match="first"):
         launch.share_out(kernel, torch.float32, 2, 2)
     assert ended.is_set()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+@pytest.mark.parametrize("run", ["together", "share_out"])
+def test_an_interrupt_waits_for_the_threads(run, monkeypatch):
+    """They would otherwise write to memory that the caller has given back."""
+    ended = []
+
+    def work(*_):
+        time.sleep(0.5)
+        ended.append(True)
+        return 0
+
+    def interrupt(*_):
+        raise InterruptedError
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)  # more than once
+    try:
+        with pytest.raises(InterruptedError):
+            if run == "together":
+                launch.together([work, work])
+            else:
+                launch.share_out(work, torch.float32, 2, 2)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(ended) >= (2 if run == "together" else 1)
 
 
 def test_an_error_in_a_thread_is_raised():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unicornn import State, UnICORNN
-from unicornn._ops.step import address, step
+from unicornn._ops.cpu.step import address, step
 
 HERE = Path(__file__).parent
 
@@ -86,7 +86,7 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.booleans(), st.booleans())
 @settings(max_examples=25)
 def test_products(m, n, rows, add, double):
-    from unicornn._ops.step_kernels import product
+    from unicornn._ops.cpu.step_kernels import product
 
     rng = np.random.default_rng(0)
     y, V, x = (rng.standard_normal(size).astype(np.float64 if double else np.float32) for size in

@@ -6,7 +6,8 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from unicornn._ops import gpu, gpu_kernels
+from unicornn._ops.triton import kernels as gpu_kernels
+from unicornn._ops.triton import recurrence as gpu
 
 
 class WarmUp:
@@ -35,9 +36,9 @@ for io, full, K, b, m in ((torch.float32, torch.float32, 1, 1, 1), (torch.float6
     ends = gpu.Recurrence.running(torch.full((b,), K), b, 0, K)
     for active in (None, ends, ends):  # twice: what a kernel was compiled with must not seem to have changed
         layer.advance(x, y[1:], active)
-        layer.retreat(x, y, g, active)
+        layer.retreat(x, y, active)
         layer.start_adjoint(torch.zeros(b, m), torch.zeros(b, m), 9.0)
-        layer.adjoint(x, y, g, g, active)
-        layer.replay_adjoint(x, y, g, g, active)
+        for recovered in (True, False):
+            layer.adjoint(x, y, g, active, recovered)
 assert all(kernel.asm["cubin"] for kernel in made)
 print(len(made), "launches")

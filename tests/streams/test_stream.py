@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN
-from unicornn._ops.block import B
+from unicornn._ops.cpu.sizes import B
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 from unicornn.streams import Stream
 

@@ -1,1 +1,1 @@
-"""Back-ends: the reference loop, its hand-derived adjoint, the CPU kernels, and the stack that carries them."""
+"""The layer's computations: the reference, the torch.library ops, and a package of kernels per back-end."""

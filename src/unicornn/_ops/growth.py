@@ -1,5 +1,4 @@
-"""A word about gradients that outgrow their numbers on the way back through time: oscillators that are driven for very
-long have a positive Lyapunov exponent."""
+"""Warns when gradients overflow: oscillators that are driven for very long have a positive Lyapunov exponent."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ from torch.nn.utils import get_total_norm
 
 from unicornn._state import GONE
 
-_told = False
+_warned = False
 
 
-def watch(gradients: Sequence[Tensor], incoming: Sequence[Tensor | None], grid: Tensor, N: int) -> None:
-    """Warns, once in a process, if a gradient is not finite or too large to be squared.
+def warn_of_growth(gradients: Sequence[Tensor], incoming: Sequence[Tensor | None], grid: Tensor, N: int) -> None:
+    """Warns, once per process, if a gradient is not finite or too large to be squared.
 
-    gradients: of states and parameters. incoming: what they were made of, the gradients of output and final state.
-    grid: the final state; where that is no number, the gradient cannot be one, and the forward pass has said so.
+    gradients: of the states and parameters. incoming: gradients of the output and the final state. grid: the final
+    state; where it is NaN the gradient must be too, and the forward pass has warned.
     """
-    global _told
-    if _told:
+    global _warned
+    if _warned:
         return
     largest = torch.finfo(gradients[0].dtype).max
     size = float(get_total_norm(gradients, math.inf))
@@ -32,7 +31,7 @@ def watch(gradients: Sequence[Tensor], incoming: Sequence[Tensor | None], grid: 
     first = max((float(g.abs().max()) for g in incoming if g is not None and g.numel()), default=0.0)
     if not 0 < first < math.inf or bool((grid == GONE).any()):
         return
-    _told = True
+    _warned = True
     finite = math.isfinite(size)
     exponent = math.log((size if finite else largest) / first) / N
     warnings.warn(

@@ -1,31 +1,73 @@
-"""Eq. (6) and Eq. (7) as plain torch loops over time: the definition.
+"""Eq. (6), Eq. (7) and the energy as plain PyTorch: the definition that every kernel is tested against.
 
-Any device, any floating dtype, differentiable by autograd as often as you like. No grid: reversal is exact only up to
-rounding. Shapes: u (N, b, d); y, z (L, b, m); mask (L, b, m) or None; lengths (b,) or None.
+Runs on any device in any floating dtype and is differentiable by autograd any number of times. There is no grid, so
+reversal is exact only up to rounding.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unicornn._ops.coefficients import Coefficients
+from unicornn._ops.problem import Problem
+
+ENERGY_FLOOR = 1e-8
+"""Energies of this size or less count as zero: the logarithm of the energy and its gradient stay finite."""
+
+ENERGY_SERIES = 0.03
+"""Below this |w y| the energy uses a series: the logarithm would lose more digits the smaller w is."""
 
 
-def drive(l: int, below: Sequence[Tensor], k: Coefficients) -> Tensor:
-    """x = V yˡ⁻¹ + b, and Λ yˡ⁻ˢ⁻¹ with residual stacking (Suppl. Eq. (75)). ``below`` holds u, y¹, …, yˡ⁻¹."""
-    x = torch.nn.functional.linear(below[l], k.V[l], k.b[l])
-    if l >= k.S:
-        x = x + torch.nn.functional.linear(below[l - k.S], k.Lambda[l - k.S])
-    return x + 0 * x  # tanh would make a plausible number of an infinite one
+def kick(t: Tensor, y: Tensor, a: Tensor, alpha: float) -> Tensor:
+    """a (t + α y): the amount that a step subtracts from z, with t = tanh(w y + x)."""
+    return a * (t + alpha * y)
 
 
-class _Faded(torch.autograd.Function):
-    """A tensor as it is; its gradient is multiplied by a factor."""
+def step(
+    t: Tensor, y: Tensor, z: Tensor, a: Tensor, alpha: float, rounded: Callable[[Tensor], Tensor] = lambda v: v
+) -> tuple[Tensor, Tensor]:
+    """One step of Eq. (6) from t = tanh(w y + x): the next y and z. ``rounded`` is applied to both increments."""
+    z = z - rounded(kick(t, y, a, alpha))
+    return y + rounded(a * z), z
+
+
+def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float) -> Tensor:
+    """Energy of each oscillator, ½z² + ½αy² + log cosh(w y) / w: Eq. (4) without input.
+
+    The last term vanishes in the limit w → 0. The energy may be negative where w < 0, as the force is repulsive there.
+
+    Shapes: y, z (..., m), w (m,) or broadcastable; the result has the shape of y.
+
+    Example:
+        >>> import torch
+        >>> from unicornn._ops.reference import energy
+        >>> energy(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), alpha=1.0)
+        tensor([2.5000, 2.9338])
+    """
+    t = w * y
+    near = t.abs() < ENERGY_SERIES
+    far = torch.where(near, 1.0, t.abs())
+    log_cosh = far + torch.log1p(torch.expm1(-2 * far) / 2)
+    slope = torch.where(near, t / 2 * (1 - t**2 / 6 + 2 * t**4 / 45), log_cosh / torch.where(near, 1.0, t))
+    return z**2 / 2 + alpha / 2 * y**2 + slope * y
+
+
+def fade_rate(horizon: float) -> float:
+    """1 - e^(-1/H): the fraction of the adjoint that each step removes. Unlike e^(-1/H) accurate in float32.
+
+    Example:
+        >>> fade_rate(1000.0)
+        0.0009995001666250085
+    """
+    return -math.expm1(-1 / horizon)
+
+
+class _ScaledGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a factor."""
 
     generate_vmap_rule = True
 
@@ -42,60 +84,44 @@ class _Faded(torch.autograd.Function):
         return g * ctx.factor, None
 
 
-def forward(
-    u: Tensor,
-    y: Tensor,
-    z: Tensor,
-    k: Coefficients,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-    horizon: Sequence[float] = (),
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Output of the top layer (N, b, m), zero in the padding, and the final y and z (L, b, m).
+def _drive(l: int, below: Sequence[Tensor], p: Problem) -> Tensor:
+    """x = V yˡ⁻¹ + b, plus Λ yˡ⁻ˢ⁻¹ with residual connections (Suppl. Eq. (75)). ``below`` holds u, y¹, …, yˡ⁻¹."""
+    x = torch.nn.functional.linear(below[l], p.V[l], p.b[l])
+    if l >= p.S:
+        x = x + torch.nn.functional.linear(below[l - p.S], p.Lambda[l - p.S])
+    return x + 0 * x  # tanh would turn an infinite drive into a finite number
 
-    horizon: H of every layer, in steps, or nothing: what comes back from a step fades by e^(-1/H).
-    """
-    w, a, alpha = k.w, k.a, k.alpha
-    ys, zs, outputs = list(y), list(z), []
-    for n, u_n in enumerate(u):
-        running = None if lengths is None else (n < lengths)[:, None]
-        if running is not None:
-            u_n = torch.where(running, u_n, 0)
-        below = [u_n]
-        for l in range(len(k.V)):
-            x, y_l, z_l = drive(l, below, k), ys[l], zs[l]
-            if horizon:
-                y_l, z_l = (_Faded.apply(t, math.exp(-1 / horizon[l])) for t in (y_l, z_l))
-            z_n = z_l - a[l] * (torch.tanh(w[l] * y_l + x) + alpha * y_l)
-            y_n = y_l + a[l] * z_n
+
+def forward(p: Problem) -> tuple[Tensor, Tensor, Tensor]:
+    """Output of the top layer (N, b, m), zero in the padding, and the final y and z (L, b, m)."""
+    w, a, (ys, zs), outputs = p.w, p.a.to(p.w.dtype), map(list, p.start), []
+    for n, u_n in enumerate(p.u):
+        running = None if p.lengths is None else (n < p.lengths)[:, None]
+        below = [u_n if running is None else torch.where(running, u_n, 0)]
+        for l in range(len(p.V)):
+            y, z = ys[l], zs[l]
+            if p.horizon:
+                y, z = (_ScaledGradient.apply(t, math.exp(-1 / p.horizon[l])) for t in (y, z))
+            y, z = step(torch.tanh(w[l] * y + _drive(l, below, p)), y, z, a[l], p.alpha)
             if running is not None:
-                y_n, z_n = torch.where(running, y_n, ys[l]), torch.where(running, z_n, zs[l])
-            ys[l], zs[l] = y_n, z_n
-            below.append(y_n if mask is None else y_n * mask[l])
+                y, z = torch.where(running, y, ys[l]), torch.where(running, z, zs[l])
+            ys[l], zs[l] = y, z
+            below.append(y if p.mask is None else y * p.mask[l])
         outputs.append(below[-1] if running is None else torch.where(running, below[-1], 0))
     return torch.stack(outputs), torch.stack(ys), torch.stack(zs)
 
 
-def inverse(
-    u: Tensor,
-    y: Tensor,
-    z: Tensor,
-    k: Coefficients,
-    mask: Tensor | None = None,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+def inverse(p: Problem) -> tuple[Tensor, Tensor]:
     """Initial y and z (L, b, m) from the final ones, Eq. (7)."""
-    w, a, alpha = k.w, k.a, k.alpha
-    ys, zs = list(y), list(z)
-    for n in range(len(u) - 1, -1, -1):
-        running = None if lengths is None else (n < lengths)[:, None]
-        below = [u[n] if running is None else torch.where(running, u[n], 0)]
-        for l in range(len(k.V)):
-            below.append(ys[l] if mask is None else ys[l] * mask[l])
-            x = drive(l, below, k)
-            y_n = ys[l] - a[l] * zs[l]
-            z_n = zs[l] + a[l] * (torch.tanh(w[l] * y_n + x) + alpha * y_n)
+    w, a, (ys, zs) = p.w, p.a.to(p.w.dtype), map(list, p.start)
+    for n in range(len(p.u) - 1, -1, -1):
+        running = None if p.lengths is None else (n < p.lengths)[:, None]
+        below = [p.u[n] if running is None else torch.where(running, p.u[n], 0)]
+        for l in range(len(p.V)):
+            below.append(ys[l] if p.mask is None else ys[l] * p.mask[l])
+            y = ys[l] - a[l] * zs[l]
+            z = zs[l] + kick(torch.tanh(w[l] * y + _drive(l, below, p)), y, a[l], p.alpha)
             if running is not None:
-                y_n, z_n = torch.where(running, y_n, ys[l]), torch.where(running, z_n, zs[l])
-            ys[l], zs[l] = y_n, z_n
+                y, z = torch.where(running, y, ys[l]), torch.where(running, z, zs[l])
+            ys[l], zs[l] = y, z
     return torch.stack(ys), torch.stack(zs)

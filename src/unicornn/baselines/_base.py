@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn import functional
-from unicornn._ops import torch_ops
+from unicornn._ops.problem import check_values
 from unicornn._recurrent import Recurrent
 from unicornn._state import State
 
@@ -196,8 +196,8 @@ class Baseline(Recurrent):
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
     ) -> tuple[Tensor, State]:
         checks.same_kind("input", u, next(self.parameters()), "the parameters'")
-        every, steps = functional.wanted(output, u)
-        torch_ops.check_values(len(u), lengths, steps)
+        every, steps = functional.selected_steps(output, u)
+        check_values(len(u), lengths, steps)
         if state is None:
             state = tuple(u.new_zeros(self.num_layers, u.shape[1], width) for width in self.state_widths)
         for i, t in enumerate(state):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from unicornn._ops import launch
+from unicornn._ops.cpu import launch
 from unicornn.estimators._oscillators import Oscillators
 from unicornn.estimators._series import Series
 

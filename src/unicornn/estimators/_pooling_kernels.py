@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unicornn._ops.jit import kernel, view
+from unicornn._ops.cpu.jit import kernel, view
 
 
 @kernel

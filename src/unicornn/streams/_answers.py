@@ -17,7 +17,7 @@ from torch import nn
 from unicornn import _readouts
 from unicornn._fitted import is_estimator
 from unicornn._layer import UnICORNN
-from unicornn._ops import launch
+from unicornn._ops.cpu import launch
 from unicornn.errors import BadType, BadValue
 from unicornn.models import Classifier, Network, Regressor, TextClassifier
 
@@ -93,7 +93,7 @@ def _of_network(model: Network) -> Answers:
     def read(F: Array) -> Array:
         F = np.ascontiguousarray((F - centre) * scale)
         out = np.empty((len(F), len(W)), number)
-        product = launch.kernel("unicornn._ops.step_kernels", "product")  # the same bits for any number of rows
+        product = launch.kernel("unicornn._ops.cpu.step_kernels", "product")  # the same bits for any number of rows
         launch.call(product, torch.float64 if number is np.float64 else torch.float32, F, W, out, False)
         out += b
         if isinstance(model, Regressor):

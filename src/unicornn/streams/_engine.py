@@ -8,16 +8,16 @@ import numpy as np
 import torch
 
 from unicornn._layer import UnICORNN
-from unicornn._ops import launch
-from unicornn._ops.block import PANEL, ROWS, B
-from unicornn._ops.cpu import _constants
+from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.sizes import ROWS, B
+from unicornn._ops.cpu.step import empty_packed
 from unicornn._weights import time_steps
 
 Array = np.ndarray[Any, Any]
 
 
 def _kernel(module: str, name: str) -> Any:
-    return launch.kernel(f"unicornn._ops.{module}", name)
+    return launch.kernel(f"unicornn._ops.cpu.{module}", name)
 
 
 class Engine:
@@ -44,22 +44,14 @@ class Engine:
 
     def _pack(self, rnn: UnICORNN) -> None:
         own = rnn.weights.map(lambda t: t.detach().to("cpu", self.dtype, copy=True).contiguous())
-        self.skip, L, m, d = own.S, self.L, self.m, self.d
-        at = np.zeros((L, 6), np.int64)
-        for l in range(L):
+        at = np.zeros((self.L, 6), np.int64)
+        for l in range(self.L):
             at[l, :4] = [letter[l].data_ptr() for letter in (own.w, own.b, own.c, own.V)]
-            if l >= self.skip:
+            if l >= own.S:
                 at[l, 4] = own.Lambda[l].data_ptr()  # type: ignore[index,union-attr]
-        blocks, wide = -(-m // B), PANEL // np.dtype(self.number).itemsize
-        width = sum(matrix.shape[1] for matrix in (*own.V, *(own.Lambda or ())) if matrix is not None)
-        self.M = np.full(width * -(-m // wide) * wide, np.nan, self.number)
-        self.P, self.A = np.zeros(L * blocks * 2 * B, self.number), np.zeros(L * blocks * 2 * B)
         c, a = torch.stack(list(own.c)).numpy(), time_steps(own.c, rnn.dt, torch.float64).numpy()
-        self.unit, self.per_unit, self.limit = _constants(self.dtype, self.alpha)
-        sizes = L, m, d, self.skip
-        pack = _kernel("step_kernels", "pack_all")
-        before = np.full(width * m, -1, np.int64 if self.dtype == torch.float64 else np.int32)
-        launch.call(pack, self.dtype, at, c, a, self.M, self.P, self.A, before, self.unit, *sizes)
+        self.net = empty_packed(self.dtype, self.L, self.m, self.d, own.S, self.alpha)
+        launch.call(_kernel("step_kernels", "pack_layers"), self.dtype, at, c, a, self.net)
 
     def grow(self, rows: int) -> None:
         """Room for so many rows, or more."""
@@ -92,13 +84,16 @@ class Engine:
         each = bool(len(asked)) and int(asked.max()) == 2
         F = np.empty((len(u) if each else len(slot), self.width), self.number)
         bad = np.zeros(len(slot), np.int64)
-        wants = (*(name in self.readouts for name in ("last", "mean", "energy", "state")), commit)
-        kernel, blocks = _kernel("stream_kernels", "carry"), -(-len(slot) // ROWS)
-        launch.share_out(
-            kernel, self.dtype, blocks, min(torch.get_num_threads(), blocks // 2), np.ascontiguousarray(u).reshape(-1),
-            begin[order], count[order], slot[order], asked[order], self.S, self.sums, self.steps, F, self.M, self.P,
-            self.A, wants, self.unit, self.per_unit, self.limit, self.alpha, self.L, self.m, self.d, self.skip, bad,
-        )  # fmt: skip
+        wanted = _kernel("stream_kernels", "Wanted")(
+            *(name in self.readouts for name in ("last", "mean", "energy", "state")), commit, self.alpha
+        )
+        flat = np.ascontiguousarray(u).reshape(-1)
+        samples = _kernel("stream_kernels", "Samples")(flat, begin[order], count[order], slot[order], asked[order])
+        states = _kernel("stream_kernels", "States")(self.S, self.sums, self.steps)
+        blocks = -(-len(slot) // ROWS)
+        threads = min(torch.get_num_threads(), blocks // 2)
+        carry = _kernel("stream_kernels", "carry")
+        launch.share_out(carry, self.dtype, blocks, threads, self.net, samples, states, wanted, F, bad)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return (F if each else F[back]), bad[back] > 0

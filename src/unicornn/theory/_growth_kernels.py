@@ -4,7 +4,7 @@ All in float64, but for the tanh, which is that of the layer's dtype. Short loop
 into vector code. Imported on first use, for it brings numba along.
 """
 
-from unicornn._ops.jit import kernel, tanh
+from unicornn._ops.cpu.jit import kernel, tanh
 
 
 @kernel

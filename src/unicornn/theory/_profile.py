@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
 from unicornn._state import State
+from unicornn._torch_internals import pytree
 from unicornn.errors import BadType, BadValue
 
 

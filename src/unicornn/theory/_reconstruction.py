@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unicornn import functional
 from unicornn._layer import UnICORNN
-from unicornn._ops import adjoint
-from unicornn._ops.stack import Stack, kept_length
+from unicornn._ops import adjoint, reference
+from unicornn._ops.driver import Stack
 from unicornn.errors import BadType
 from unicornn.theory._orbit import orbits
 
@@ -21,7 +22,7 @@ class _Plain(adjoint.Recurrence):
 
     def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None:
         self.w, self.b, self.a, self.alpha, self.unit = w, b, a.to(w.dtype), alpha, 1.0
-        self.state = grid.clone()
+        self.state = self.end = grid.clone()
         self.out_of_range = 0
 
     def _real(self, units: Tensor) -> Tensor:
@@ -87,23 +88,24 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
         _, final = layer(u, (start[0], start[1]), output="last")
         exact = torch.stack(list(layer.inverse(u, final)))
 
-    own = layer.weights.map(Tensor.detach)
-    weights = own.coefficients(layer.dt, layer.alpha, u.dtype, u.dtype)._replace(a=layer.time_steps().detach())
-    run = Stack(_Plain, weights, u, start)
-    keep = u.new_empty(own.L, kept_length(len(u), u.shape[1], own.m))
-    marks = u.new_empty(len(run.cuts), own.L, 2, *start.shape[2:])
-    output, last = run.forward(True, keep, marks), run.state
-    stacks = {name: Stack(_Plain, weights, u, last) for name in ("reversible", "stored")}
-    kept: dict[str, tuple[Any, Any]] = {"reversible": (None, None), "stored": (keep, marks)}
-    found = {
-        name: stack.backward(output, torch.zeros_like(start), True, *kept[name], False)
-        for name, stack in stacks.items()
-    }
+    names = [name for name, _ in layer.named_parameters() if not name.startswith("c.")]
+    layer.requires_grad_(True)
+    p = functional._problem(
+        u, layer.weights, (start[0], start[1]), dt=layer.dt, alpha=layer.alpha, lengths=None, mask=None,
+        backend="reference", output="all",
+    )  # fmt: skip
+    output, y, z = reference.forward(p)
+    parameters = dict(layer.named_parameters())
+    right = torch.autograd.grad(output.square().sum() / 2, [parameters[name] for name in names])
+    with torch.no_grad():
+        plain = Stack(_Plain, p._replace(grid=torch.stack([y, z]), keep="reversible"))
+        found = plain.backward(output, torch.zeros_like(start), False)
+    by_letter: dict[str, Any] = {"w": found.w, "V": found.V, "b": found.b, "Lambda": [*[None] * layer.skip_layers, *found.Lambda]}
     gradients = {}
-    for letter, at in (("w", 2), ("b", 3), ("V", 5), ("Lambda", 6)):
-        first = layer.skip_layers if letter == "Lambda" else 0
-        for l, (g, right) in enumerate(zip(found["reversible"][at], found["stored"][at], strict=True), start=first):
-            gradients[f"{letter}.{l}"] = float((g - right).norm() / right.norm()) if right.any() else 0.0
+    for name, g in zip(names, right, strict=True):
+        letter, _, l = name.partition(".")
+        lost = by_letter[letter][int(l)] - g
+        gradients[name] = float(lost.norm() / g.norm()) if g.any() else 0.0
     size = torch.stack([orbit.y.abs().max() for orbit in orbits(layer, u, (start[0], start[1]))])
-    lost = [(recovered - start).abs().amax((0, 2, 3)) for recovered in (stacks["reversible"].state, exact)]
+    lost = [(recovered - start).abs().amax((0, 2, 3)) for recovered in (plain.state, exact)]
     return Reconstruction(size, lost[0], lost[1], gradients)

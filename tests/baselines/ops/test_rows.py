@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn._ops import launch
+from unicornn._ops.cpu import launch
 from unicornn.baselines._base import within
 from unicornn.baselines._ops.elementwise import autograd as elementwise
 from unicornn.baselines._ops.elementwise import reference as elementwise_reference

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unicornn._ops import launch
-from unicornn._ops.block import B
+from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.sizes import B
 
 
 def flat(t: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unicornn._ops.memory import empty
+from unicornn._ops.cpu.memory import empty
 
 
 class _Spread(torch.autograd.Function):

@@ -1,6 +1,6 @@
 """What the baselines' Numba kernels share: rows of a block, and adjoints that vanish.
 
-The element-wise and the linear kernels are written as ``unicornn._ops.cpu_kernels`` are. A step works on one flat row
+The element-wise and the linear kernels are written as ``unicornn._ops.cpu.recurrence`` are. A step works on one flat row
 of E = b·m elements; rows are cut into blocks of B elements; blocks are shared out among threads, and nothing crosses a
 block. What belongs to a block lies in one array D, at multiples of B, for the vectoriser can tell few arrays apart at
 run time; a step that touches too many of them is cut into several loops. A GROUP of blocks goes through time together:
@@ -10,8 +10,8 @@ The first row of D holds the length of the element's sequence: after it, a neuro
 gather the gradients of the parameters over SPAN steps, and hand them on to T, in float64.
 """
 
-from unicornn._ops.block import B
-from unicornn._ops.jit import kernel
+from unicornn._ops.cpu.jit import kernel
+from unicornn._ops.cpu.sizes import B
 
 SPAN = 256  # steps
 GROUP = 16  # blocks

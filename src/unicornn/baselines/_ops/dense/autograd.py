@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unicornn._ops import launch
-from unicornn._ops.memory import empty
+from unicornn._ops.cpu import launch
+from unicornn._ops.cpu.memory import empty
 from unicornn.baselines._ops.dense import reference
 
 LARGEST = 1 << 13  # elements of a state, b·m, beyond which torch's matrix products make up for a loop in Python

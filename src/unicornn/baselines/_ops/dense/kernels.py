@@ -9,7 +9,7 @@ all steps at once, left to torch.
 Imported on first use, for it brings numba along.
 """
 
-from unicornn._ops.jit import fma, kernel, least, tanh, view
+from unicornn._ops.cpu.jit import fma, kernel, least, tanh, view
 
 
 @kernel

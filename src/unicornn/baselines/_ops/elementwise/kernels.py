@@ -3,8 +3,8 @@
 Laid out as ``rows`` says. Imported on first use, for it brings numba along.
 """
 
-from unicornn._ops.block import B
-from unicornn._ops.jit import fma, kernel, least, tanh, view
+from unicornn._ops.cpu.jit import fma, kernel, least, tanh, view
+from unicornn._ops.cpu.sizes import B
 from unicornn.baselines._ops.rows import GROUP, SPAN, absorb, flush, give
 
 _S = B  # offset of the state in D, or of its adjoint, the length being at 0

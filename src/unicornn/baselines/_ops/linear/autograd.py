@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unicornn._ops.launch import fits
-from unicornn._ops.memory import empty
+from unicornn._ops.cpu.launch import fits
+from unicornn._ops.cpu.memory import empty
 from unicornn.baselines._ops.blocks import Blocks, flat, or_zero, shown
 from unicornn.baselines._ops.linear import reference
 

@@ -4,8 +4,8 @@ Laid out as ``rows`` says. D holds the length, the two numbers of the state (or 
 the gradients of the coefficients. Imported on first use, for it brings numba along.
 """
 
-from unicornn._ops.block import B
-from unicornn._ops.jit import fma, kernel, least, view
+from unicornn._ops.cpu.jit import fma, kernel, least, view
+from unicornn._ops.cpu.sizes import B
 from unicornn.baselines._ops.rows import GROUP, SPAN, absorb, flush, give
 
 _P, _Q = B, 2 * B  # the state: real and imaginary part, or z and y

@@ -1,7 +1,7 @@
 """Memory for long sequences.
 
-A fresh block costs a page fault every 4 KiB, which takes longer than the arithmetic done on it. Hence large blocks ask
-the system for pages of 2 MiB, and the room of one training step's output and activations is handed on to the next's.
+A fresh block of memory costs a page fault every 4 KiB, which takes longer than the arithmetic done on it. Large blocks
+therefore ask the system for pages of 2 MiB, and the blocks of one training step are reused by the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 LARGE = 1 << 22  # bytes
-_spare: deque[Tensor] = deque(maxlen=3)  # of an output, and of what ``store`` keeps, activations and states
+_spare: deque[Tensor] = deque(maxlen=3)  # of the output, and with gradient="stored" of the activations and states
 
 
 @cache
@@ -32,7 +32,7 @@ def _madvise() -> Any:
 
 
 def empty(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor with ``like``'s device, and its dtype unless another is given, not initialised."""
+    """An uninitialised tensor on the device of ``like``, of its dtype unless another is given."""
     block = torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
     size = block.numel() * block.element_size()
     if size >= LARGE and block.device.type == "cpu" and (advise := _madvise()):
@@ -42,14 +42,14 @@ def empty(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor
 
 
 def aligned(t: Tensor) -> Tensor:
-    """``t`` or a copy of it, contiguous from a cache line on: the bits of a matrix product depend on it."""
+    """``t`` or a copy of it, contiguous and aligned to a cache line: the bits of a matrix product depend on it."""
     t = t.contiguous()
     return t if t.data_ptr() % 64 == 0 else t.clone()
 
 
 def zeros(*shape: int, dtype: Any) -> np.ndarray[Any, Any]:
-    """Zeros from a cache line on. NumPy's begin anywhere, and a vector on two lines takes twice as long to load. With
-    torch's, each of our threads would start a team of torch's own, and all that torch does later would be slower."""
+    """Zeros aligned to a cache line: a vector that spans two lines takes twice as long to load. Not by torch.zeros,
+    with which each of our threads would start its own team of torch threads and slow down torch from then on."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     whole = np.zeros(size + 64, np.uint8)
     start = -whole.ctypes.data % 64
@@ -57,22 +57,23 @@ def zeros(*shape: int, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def reused(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-    """As ``empty``, for what each training step needs again: on the CPU, blocks freed are kept for the next one."""
+    """As ``empty``, for blocks that each training step needs again: on the CPU, freed blocks are kept for the next
+    one."""
     dtype = dtype or like.dtype
     size = math.prod(shape) * dtype.itemsize
-    if size < LARGE or like.device.type != "cpu":  # elsewhere torch keeps them
+    if size < LARGE or like.device.type != "cpu":  # on other devices torch keeps freed blocks
         return empty(like, *shape, dtype=dtype)
-    block = _spared(size)
+    block = _take_spare(size)
     if block is None:
         block = empty(like, size, dtype=torch.uint8)
     lent: np.ndarray[Any, Any] = block.numpy()[:size]
     weakref.finalize(lent, _spare.append, block).atexit = False
-    room = torch.from_numpy(lent).view(dtype).view(shape)
-    return room.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() and dtype.is_floating_point else room
+    t = torch.from_numpy(lent).view(dtype).view(shape)
+    return t.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() and dtype.is_floating_point else t
 
 
-def _spared(size: int) -> Tensor | None:
-    """A spare block that is large enough, and not much too large."""
+def _take_spare(size: int) -> Tensor | None:
+    """A spare block that is large enough but at most twice as large."""
     for _ in range(len(_spare)):
         try:
             block = _spare.popleft()

@@ -5,36 +5,7 @@ import torch
 
 from tests.problems import CASES, Problem
 from unicornn import UnICORNN
-from unicornn._ops import torch_ops as library
-from unicornn._state import to_grid
-
-
-def arguments(p, keep, every=True, backend="cpu"):
-    def leaf(t):
-        return t.detach().requires_grad_()
-
-    p = p.requiring_grad()
-    start = leaf(torch.stack([p.y, p.z]))
-    grid, rest = to_grid(start)
-    lengths = None if p.lengths is None else torch.tensor(p.lengths, device=p.u.device)
-    steps = None if every else torch.tensor([[0, 1, 0]], device=p.u.device)
-    w, V, b, a, Lambda, alpha = p.coefficients
-    weights = leaf(w), V, leaf(b), leaf(a), Lambda, alpha
-    return (
-        p.u,
-        start,
-        grid,
-        rest,
-        *weights,
-        p.mask,
-        lengths,
-        steps,
-        every,
-        keep,
-        [9.0] * p.L if p.dropout else None,
-        bool(p.dropout),
-        backend,
-    )
+from unicornn._ops import op
 
 
 @pytest.mark.parametrize("keep", ["reversible", "stored"])
@@ -42,11 +13,9 @@ def arguments(p, keep, every=True, backend="cpu"):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_opcheck(case, dtype, keep):
     p = Problem(**CASES[case] | {"N": 6, "lengths": [2, 6, 4] if case == "everything" else None}, dtype=dtype)
-    for every in (True, False):
-        torch.library.opcheck(library.forward, arguments(p, keep, every))
-    u, _, grid, _, *weights = arguments(p, "nothing")
-    with torch.no_grad():
-        torch.library.opcheck(library.inverse, (u.detach(), grid, *weights[:-6], False, "cpu"))
+    for steps in (None, torch.tensor([[0, 1, 0]])):
+        torch.library.opcheck(op.forward, tuple(p.leaves(keep=keep, every=steps is None, steps=steps)))
+    torch.library.opcheck(op.inverse, tuple(p.arguments()))
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
@@ -161,3 +130,15 @@ def test_a_state_beyond_the_grid_is_told(dtype):
         layer(u[:10])
     reference = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype, backend="reference")
     assert reference(u)[0].isnan().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_cpu_autocast_changes_nothing(dtype):
+    layer, u = UnICORNN(64, 64, 2), torch.randn(50, 3, 64, requires_grad=True)
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=dtype, enabled=enabled):
+            output, state = layer(u)
+        found.append([output, state.grid, *torch.autograd.grad(output.square().sum(), [u, *layer.parameters()])])
+    assert found[1][0].dtype == torch.float32
+    assert all(map(torch.equal, *found))

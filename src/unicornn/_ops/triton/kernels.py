@@ -1,19 +1,18 @@
 """Triton kernels of the recurrence: one layer over one chunk of time, forwards and backwards.
 
-All neurons of all sequences are independent: a step works on one flat row of E = b·m elements, a program on B
-neighbours of it, a thread on one, so loads and stores are coalesced and nothing is shared, reduced or atomic. The time
-loop is inside, the state in registers; x (and the gradient) of the next DEPTH steps are on their way meanwhile.
+Neurons and sequences are independent: a step works on one flat row of E = b·m elements, a program on B neighbouring
+elements, a thread on one. Loads and stores are coalesced; nothing is shared, reduced or atomic. The time loop is inside
+the kernel and the state in registers, while x (and the gradient) of the next DEPTH steps are being loaded.
 
-The state is an integer of grid units, in int64. In a float32 layer the increments are made without float64, of
-which consumer cards do one operation where they do 64 in float32 (and as few conversions to 64-bit integers): y and z
-are split in a high part (units of 2^22) and a low one of 22 bits, time steps are 31-bit fixed point, and products of
-32 by 32 bits are summed in 64, one instruction each. docs/gpu.md compares the code of both ways: this one has more
-instructions and a longer chain of them, but where float64 is slow it takes a fraction of the time, and where it is not,
-not much more. Integers wrap around, so a step can be undone whatever the state. In a float64 layer increments are
-float64, like all else there.
+The state is an int64 in grid units. In a float32 layer the increments are computed without float64, in which consumer
+cards are 64 times slower: y and z are split into a high part (units of 2^22) and a low part of 22 bits, time steps are
+31-bit fixed point, and products of 32 by 32 bits are summed in 64 bits, one instruction each. docs/gpu.md compares the
+machine code of both: this one has more instructions and a longer chain, but takes a fraction of the time where float64
+is slow, and not much more elsewhere. Integers wrap around, so a step can be undone for any state. In a float64 layer
+all increments are float64.
 
-Contraction is off (launch option ``enable_fp_fusion``) and every fused multiply-add is written as one: tanh, the one
-thing that both directions round, comes out alike. Imported on first use, for it brings triton along.
+Contraction is off (launch option ``enable_fp_fusion``) and every fused multiply-add is explicit: tanh, the only
+operation that both directions round, gives the same bits in both. Imported on first use, because it imports triton.
 """
 
 import math
@@ -30,9 +29,9 @@ _GONE = tl.constexpr(-(2**63))  # a state that is not a number
 
 @triton.jit
 def tanh(v):
-    """-m / (2 + m) with m = exp(-2|v|) - 1, as in ops/kernels.py: good to a few ulps, and ±1 where it should be.
+    """-m / (2 + m) with m = exp(-2|v|) - 1, as in ``cpu.jit``: accurate to a few ulps, and exactly ±1 for large v.
 
-    Each step of time waits for it, so in float32 it is made of short chains of multiply-adds.
+    Each time step waits for it, so in float32 it consists of short chains of multiply-adds.
     """
     if v.dtype == tl.float64:
         q = tl.maximum(-2.0 * tl.abs(v), -40.0, tl.PropagateNan.ALL)
@@ -85,8 +84,8 @@ def wide(p, q, r):
 
 
 @triton.jit
-def whole(v):
-    """The whole number below v, or the end of the integers: a state that adds it is out of range, and seen to be."""
+def floor_int64(v):
+    """v rounded down, or the nearest int64: a state to which that is added is out of range and detected."""
     return tl.floor(tl.minimum(tl.maximum(v, -(2.0**63)), 2.0**63 - 2.0**10)).to(tl.int64)
 
 
@@ -94,8 +93,8 @@ def whole(v):
 def kick(t, Y, a, κ, At, Ay, by, top, low, UNIT: tl.constexpr, DOUBLE: tl.constexpr):
     """a t + κ y in grid units, rounded."""
     if DOUBLE:
-        t = tl.where(t == t, t, 0.0)  # what NaN is as an integer, nobody says
-        return whole(tl.fma(a, t * (1 / UNIT), tl.fma(κ, Y.to(tl.float64), 0.5)))
+        t = tl.where(t == t, t, 0.0)  # NaN as an integer is undefined
+        return floor_int64(tl.fma(a, t * (1 / UNIT), tl.fma(κ, Y.to(tl.float64), 0.5)))
     else:
         s = tl.fma(t, 2.0**14, _MAGIC)
         high_t = s.to(tl.uint32, bitcast=True)
@@ -109,7 +108,7 @@ def kick(t, Y, a, κ, At, Ay, by, top, low, UNIT: tl.constexpr, DOUBLE: tl.const
 def drift(Z, a, Az, by, top, low, DOUBLE: tl.constexpr):
     """a z in grid units, rounded."""
     if DOUBLE:
-        return whole(tl.fma(a, Z.to(tl.float64), 0.5))
+        return floor_int64(tl.fma(a, Z.to(tl.float64), 0.5))
     else:
         high_z, low_z = split(Z)
         return (wide(high_z, Az, top) + (wide(low_z, Az, low) >> 22)) >> by
@@ -133,8 +132,8 @@ def scale(v):
 def time_steps(a, κ):
     """Fixed-point factors of t and y in the kick and of z in the drift, and the shifts that undo their scale.
 
-    The sums of products begin with two terms each, of the high and the low parts, which make up for the offsets of
-    ``split`` and ``kick`` and round to the nearest.
+    The sums of products start with two terms each, for the high and the low parts, which compensate for the offsets of
+    ``split`` and ``kick`` and make the shifts round to nearest.
     """
     kick_by, drift_by = scale(tl.maximum(a, κ)), scale(a)
     At, Ay, Az = fixed_point(a, kick_by), fixed_point(κ, kick_by), fixed_point(a, drift_by)
@@ -146,13 +145,13 @@ def time_steps(a, κ):
 
 @triton.jit
 def half(by):
-    """Of what two shifts, by 22 bits and by this, cut off."""
+    """Half of the unit that two shifts, by 22 bits and by this, round to."""
     return (by * 0 + 1) << (by + 21)
 
 
 @triton.jit
 def leave(S, bad, e, E, Y, Z, b, far, ok, EDGE: tl.constexpr):
-    """Stores the state, and whether it left the range or the numbers."""
+    """Stores the state, and whether it left the range or is NaN."""
     well = b == b
     tl.store(S + e, tl.where(well, Y, _GONE), ok)
     tl.store(S + E + e, tl.where(well, Z, _GONE), ok)
@@ -162,7 +161,8 @@ def leave(S, bad, e, E, Y, Z, b, far, ok, EDGE: tl.constexpr):
 
 @triton.jit
 def seen(far, Y, Z, EDGE: tl.constexpr):
-    """In range, both terms are positive and below 2 EDGE, a power of two, and so is what gathers them."""
+    """Accumulates bits that are set once y or z is out of range: in range, both terms are below 2 EDGE, a power of
+    two."""
     return far | ((Y >> 32).to(tl.int32) + EDGE) | ((Z >> 32).to(tl.int32) + EDGE)
 
 
@@ -183,13 +183,13 @@ def show(y, now, b, run, ok, RAGGED: tl.constexpr):
 
 @triton.jit
 def add(u, near, rest, v, DOUBLE: tl.constexpr):
-    """u + a v: in float32, a is the sum of two numbers, for a rounded time step detunes its oscillator."""
+    """u + a v. In float32 a is the sum of two numbers, because a rounded time step would detune its oscillator."""
     u = tl.fma(near, v, u)
     return u if DOUBLE else tl.fma(rest, v, u)
 
 
-# A chunk. What is no number would vanish in an integer state, so the bias takes it over and never lets go.
-# `ends` holds, per sequence, how many steps of the chunk are within its length, if they differ (RAGGED).
+# A chunk. An integer state cannot hold NaN, so the bias becomes NaN instead and stays so.
+# `ends` holds, per sequence, the number of steps of the chunk within its length, if they differ (RAGGED).
 
 
 @triton.jit(do_not_specialize=["K", "E", "m"])
@@ -244,9 +244,9 @@ def retreat(
 ):  # fmt: skip
     """Backwards, Eq. (7): reads x (K, E), carries the state from S to before (2, E each).
 
-    SHOW: writes y (K + 1, E), from the state before the chunk on. ADJOINT, Suppl. Eq. (3) and Suppl. Eq. (5): g (K, E) comes
-    as ∂E/∂y and leaves as ∂E/∂x, zero in the padding; carries δ (2, E); T (3, E) gathers the gradients of w, b, a.
-    FADE: δ loses the share at ``fade`` of itself at each step.
+    SHOW: writes y (K + 1, E), starting with the state before the chunk. ADJOINT, Suppl. Eq. (3) and Suppl. Eq. (5):
+    g (K, E) changes from ∂E/∂y to ∂E/∂x, zero in the padding; carries δ (2, E); T (3, E) accumulates the gradients of
+    w, b, a. FADE: δ loses the fraction at ``fade`` at each step.
     """
     e = tl.program_id(0) * B + tl.arange(0, B)
     ok = e < E
@@ -273,7 +273,7 @@ def retreat(
         g0, g1 = tl.load(g, ok, 0.0), tl.load(g - E, until > 1, 0.0)
         g2, g3 = tl.load(g - 2 * E, until > 2, 0.0), tl.load(g - 3 * E, until > 3, 0.0)
         α = (κ / tl.where(a > 0, a, 1.0)).to(w.dtype)
-        a_near, κ_near = a.to(w.dtype), κ.to(w.dtype)  # and what this cuts off in float32
+        a_near, κ_near = a.to(w.dtype), κ.to(w.dtype)  # and their rounding errors in float32
         a_rest, κ_rest = (a - a_near.to(tl.float64)).to(w.dtype), (κ - κ_near.to(tl.float64)).to(w.dtype)
         δy, δz = tl.load(δ + e, ok, 0.0), tl.load(δ + E + e, ok, 0.0)
         gw, gb, ga = δy * 0, δy * 0, δy * 0

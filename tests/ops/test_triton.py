@@ -12,11 +12,11 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.test_torch_ops import arguments
 from tests.problems import GPU, Problem, relative
 from unicornn import UnICORNN
-from unicornn._ops import gpu, gpu_kernels
-from unicornn._ops import torch_ops as library
+from unicornn._ops import op
+from unicornn._ops.triton import kernels as gpu_kernels
+from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import RANGE, UNIT
 
 UNITS = UNIT[torch.float32]
@@ -169,7 +169,7 @@ def test_agrees_with_the_cpu_kernels():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_nan_is_kept_and_told(dtype, monkeypatch):
-    monkeypatch.setattr(gpu.Recurrence, "LONGEST", 3)
+    monkeypatch.setattr(gpu.Recurrence, "limits", gpu.LIMITS._replace(steps=3))
     layer, u = layer_and_input(dtype=dtype)
     u[1, 2] = math.nan
     with torch.no_grad(), pytest.warns(RuntimeWarning, match="layer 1, 2, 3 left the range .* or is not finite"):
@@ -214,7 +214,7 @@ def test_gradcheck():
 def test_opcheck():
     p = Problem(N=2, L=1, batch=3, lengths=[2, 1, 2], dropout=True, dtype=torch.float32).to(GPU)
     for keep in ("reversible", "stored"):
-        torch.library.opcheck(library.forward, arguments(p, keep, backend="triton"))
+        torch.library.opcheck(op.forward, tuple(p.leaves(keep=keep, backend="triton")))
 
 
 def test_both_directions_and_compile():

@@ -1,10 +1,8 @@
-"""What all Numba kernels share: how they are compiled and cached, and the functions that they are written with.
+"""How Numba kernels are compiled and cached, and the functions that all of them use.
 
-Numba keeps compiled kernels on disk and compares the source file of a kernel with what it was; it does not look at
-what this file imports. Here a kernel is stamped with all files of the package that went into it, so that a change of
-any of them, this one too, compiles anew what depends on it.
-
-Imported on first use, for it brings numba along.
+Numba caches compiled kernels on disk and compares the kernel's source file with that of the cached one, but not the
+modules it imports. Here the cache also depends on every module of the package that a kernel imports, directly or not.
+Imported on first use, because it imports numba.
 """
 
 import ast
@@ -17,16 +15,15 @@ from functools import cache
 
 import numpy as np
 from numba import njit, types
-from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic, overload
-from numba.np.arrayobj import make_array, populate_array
 
-from unicornn._ops.lanes import Lanes, each_tanh, fma, larger, power_of_two, signed, size
+from unicornn._ops.cpu._numba_internals import FunctionCache, IndexDataCacheFile, array_data, array_from, set_cache
+from unicornn._ops.cpu.vectors import Lanes, absolute, copysign, each_tanh, fma, maximum, power_of_two
 
 
 @cache
 def _sources(name):
-    """The modules of this package that a module is made of: itself, and what it imports, directly or not."""
+    """Sources of a module and of the modules of this package that it imports, directly or not."""
     found, waiting = {}, [name]
     while waiting:
         name = waiting.pop()
@@ -43,20 +40,20 @@ def _sources(name):
 
 @cache
 def stamp(name):
-    """A digest of all sources of the kernels in a module."""
+    """Digest of all sources of the kernels in a module."""
     return hashlib.sha256(repr(sorted(_sources(name).items())).encode()).hexdigest()
 
 
 @cache
-def _uncached():
+def _warn_uncached():
     logging.getLogger("unicornn").warning(
-        "unicornn: no folder for compiled CPU kernels can be written to, so every process compiles its own; set "
-        "NUMBA_CACHE_DIR to a folder that can be written to"
+        "unicornn: there is no writable folder for compiled CPU kernels, so every process compiles them again; set "
+        "NUMBA_CACHE_DIR to a writable folder"
     )
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of one kernel, with our stamp. Where the disk fails, kernels are compiled and not kept."""
+    """Numba's cache of one kernel, with our stamp. If the disk fails, kernels are compiled but not cached."""
 
     def __init__(self, function):
         super().__init__(function)
@@ -68,76 +65,70 @@ class _Cache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except OSError:
-            _uncached()
+            _warn_uncached()
 
     def save_overload(self, sig, data):
         try:
             super().save_overload(sig, data)
         except OSError:
-            _uncached()
+            _warn_uncached()
 
 
 def kernel(function=None, **options):
-    """Decorator of all kernels: compiled on first use, cached on disk, and without Python's lock while it runs."""
+    """Decorator of all kernels: compiled on first use, cached on disk, run without the interpreter lock."""
     if function is None:
         return lambda function: kernel(function, **options)
     dispatcher = njit(error_model="numpy", nogil=True, **options)(function)
     try:
-        dispatcher._cache = _Cache(function)  # as ``cache=True`` does
+        set_cache(dispatcher, _Cache(function))
     except (RuntimeError, OSError):  # no folder, or no source
-        _uncached()
+        _warn_uncached()
     return dispatcher
 
 
 INLINE = {"error_model": "numpy", "forceinline": True}
-"""Options of overloads, which kernels call at every element."""
+"""Options of overloads that kernels call for every element."""
 
 inline = njit(**INLINE)
-"""Decorator of what kernels call at every element."""
+"""Decorator of functions that kernels call for every element."""
 
 
 @intrinsic
 def view(typingctx, array, start, length):
-    """array.flat[start : start + length], without the reference counting of a slice, for which threads would queue."""
+    """array.flat[start : start + length], without the reference counting of a slice, which threads would contend
+    for."""
     result = types.Array(array.dtype, 1, "C")
 
     def codegen(context, builder, signature, args):
-        whole = make_array(array)(context, builder, args[0])
-        part = make_array(result)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        populate_array(part, builder.gep(whole.data, [args[1]]), [args[2]], [size], size, None)
-        return part._getvalue()
+        first = builder.gep(array_data(context, builder, array, args[0]), [args[1]])
+        return array_from(context, builder, result, args[2], lambda kind: first)
 
     return result(array, types.intp, types.intp), codegen
 
 
 @intrinsic
 def view_at(typingctx, address, like, length):
-    """The numbers at an address, of the type of ``like``."""
+    """The ``length`` numbers at an address, of the type of ``like``."""
     result = types.Array(like.dtype, 1, "C")
 
     def codegen(context, builder, signature, args):
-        numbers = make_array(result)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
-        data = builder.inttoptr(args[0], numbers.data.type)
-        populate_array(numbers, data, [args[2]], [size], size, None)
-        return numbers._getvalue()
+        return array_from(context, builder, result, args[2], lambda kind: builder.inttoptr(args[0], kind))
 
     return result(types.intp, like, types.intp), codegen
 
 
-# In float32, tanh|v| = -m / (2 + m) with m = exp(-2|v|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|v| - k log 2: good to two
-# ulps, and exactly ±1 where float32 says so, which the adjoint's 1 - tanh² wants.
+# In float32, tanh|v| = -m / (2 + m) with m = exp(-2|v|) - 1 = 2ᵏ (eʳ - 1) + 2ᵏ - 1, r = -2|v| - k log 2: accurate to
+# two ulps, and exactly ±1 where float32 rounds to it, as the adjoint's 1 - tanh² requires.
 _FAR = np.float32(-20.0)
 _LOG2E, _LN2_HI, _LN2_LO = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LESS_HI, _LESS_LO = -_LN2_HI, -_LN2_LO
-_ROUND = np.float32(1.5 * 2**23)  # what is added to it is rounded to an integer
+_ROUND = np.float32(1.5 * 2**23)  # adding a number to it rounds the number to an integer
 _E2, _E3, _E4, _E5, _E6, _E7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
 _ONE, _TWO, _LESS_TWO = np.float32(1), np.float32(2), np.float32(-2)
 
 
 def tanh(v):
-    """tanh of a number or of lanes; our own in float32, the C library's in float64."""
+    """tanh of a number or of lanes: the C library's in float64, ours in float32."""
 
 
 @overload(tanh, jit_options=INLINE)
@@ -148,7 +139,7 @@ def _tanh(v):
         return lambda v: each_tanh(v)
 
     def single(v):
-        q = larger(_FAR, _LESS_TWO * size(v))
+        q = maximum(_FAR, _LESS_TWO * absolute(v))
         up = fma(q, _LOG2E, _ROUND)
         k = up - _ROUND
         r = fma(k, _LESS_LO, fma(k, _LESS_HI, q))
@@ -156,13 +147,13 @@ def _tanh(v):
         p = fma(rr, fma(rr, fma(r, _E7, _E6), fma(r, _E5, _E4)), fma(r, _E3, _E2))
         s = power_of_two(up)
         m = fma(s, fma(rr, p, r), s - _ONE)
-        return signed(m / (_TWO + m), v)
+        return copysign(m / (_TWO + m), v)
 
     return single
 
 
 @kernel
 def least(D):
-    """Adjoints below this are taken for zero: where they vanish over time, they would soon be subnormal numbers, with
-    which a processor, and the matrix products to come, are many times slower."""
+    """Threshold below which adjoints count as zero. Adjoints that fade would become subnormal, and subnormal numbers
+    make the recurrence and the matrix products many times slower."""
     return D.dtype.type(2.0**-100 if D.itemsize == 4 else 2.0**-1000)

@@ -70,7 +70,7 @@ def test_no_kernel_has_atomics(ragged):
 def test_the_compiled_kernels_pass_the_tests_of_all_kernels(tmp_path):
     """The ladder and the properties again, with what Triton's compiler makes of the kernels instead of its interpreter;
     and over long sequences."""
-    files = [f"tests/{name}.py" for name in ("ops/test_ladder", "test_exact", "ops/test_gpu")]
+    files = [f"tests/{name}.py" for name in ("ops/test_ladder", "test_exact", "ops/test_triton")]
     which = "triton or half_precision or autocast or cpu_kernels or nan_is or beyond or gradcheck"
     out = run(tmp_path, "pytest", *files, "-k", which, "-q", UNICORNN_TRITON="compiled")
     assert " passed" in out
