@@ -24,6 +24,12 @@ def drive(l: int, below: Sequence[Tensor], k: Coefficients) -> Tensor:
     return x + 0 * x  # tanh would make a plausible number of an infinite one
 
 
+def step(x: Tensor, y: Tensor, z: Tensor, w: Tensor, a: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
+    """One step of a layer, Eq. (6): y and z after it."""
+    z = z - a * (torch.tanh(w * y + x) + alpha * y)
+    return y + a * z, z
+
+
 class _Faded(torch.autograd.Function):
     """A tensor as it is; its gradient is multiplied by a factor."""
 
@@ -66,8 +72,7 @@ def forward(
             x, y_l, z_l = drive(l, below, k), ys[l], zs[l]
             if horizon:
                 y_l, z_l = (_Faded.apply(t, math.exp(-1 / horizon[l])) for t in (y_l, z_l))
-            z_n = z_l - a[l] * (torch.tanh(w[l] * y_l + x) + alpha * y_l)
-            y_n = y_l + a[l] * z_n
+            y_n, z_n = step(x, y_l, z_l, w[l], a[l], alpha)
             if running is not None:
                 y_n, z_n = torch.where(running, y_n, ys[l]), torch.where(running, z_n, zs[l])
             ys[l], zs[l] = y_n, z_n

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from unicornn import functional
-from unicornn._readouts import energy
 from unicornn.estimators._series import Scaling, Series
+from unicornn.readouts import energy
 
 ALPHA = 1.0
 FASTEST = 1.6  # the largest effective time step a; symplectic Euler is stable for a²·α < 4
