@@ -64,8 +64,8 @@ def test_bad_calls(layer):
         stream.push(np.ones(2))
     with pytest.raises(BadValue, match="key"):
         stream.drop("a")
-    with pytest.raises(BadType, match="every_step"):
-        stream.push({"a": np.ones(2)}, every_step=1)
+    with pytest.raises(BadType, match="^return_all: "):
+        stream.push({"a": np.ones(2)}, return_all=1)
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_bad_calls(layer):
         (None, {}, BadType),
         (Classifier(LSTM(2, 8), 2), {}, BadType),
         (UnICORNN(2, 8, bidirectional=True), {}, BadValue),
-        (Classifier(UnICORNN(2, 8), 2, readout="energy", segments=2), {}, BadValue),
-        (Classifier(UnICORNN(2, 8), 2, readout="energy", mirrored=True), {}, BadValue),
+        (Classifier(UnICORNN(2, 8), 2, readout="energy(segments=2)"), {}, BadValue),
+        (Classifier(UnICORNN(2, 8), 2, readout="energy(mirrored=True)"), {}, BadValue),
         (Classifier(UnICORNN(2, 8), 2), {"readout": "energy"}, BadValue),
         (UnICORNN(2, 8), {"readout": "nothing"}, BadValue),
-        (UnICORNN(2, 8), {"every": 3}, BadValue),
+        (UnICORNN(2, 8), {"hop": 3}, BadValue),
         (UnICORNN(2, 8), {"window": 0}, BadValue),
         (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 10}, BadValue),
         (UnICORNN(2, 8), {"capacity": 0}, BadValue),
-        (UnICORNN(2, 8), {"full": "wait"}, BadValue),
-        (UnICORNN(2, 8), {"idle": -1.0}, BadValue),
+        (UnICORNN(2, 8), {"on_full": "wait"}, BadValue),
+        (UnICORNN(2, 8), {"ttl": -1.0}, BadValue),
     ],
 )
 def test_bad_models_and_settings(model, options, error):
@@ -102,7 +102,7 @@ def test_words():
     assert len(stream) == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 400, "every": 100}], ids=["all", "window"])
+@pytest.mark.parametrize("options", [{}, {"window": 400, "hop": 100}], ids=["all", "window"])
 @pytest.mark.parametrize("patch", [1, 2])
 def test_states_out_of_range(options, patch):
     """An unstable layer: what leaves the range stays where it was, the others move on, and their answers are there."""
@@ -130,7 +130,7 @@ def test_capacity(layer, caplog):
         stream.push({"a": x, "c": x})
     assert len(stream) == 2
     np.testing.assert_array_equal(stream.push({"a": x})["a"], Stream(layer).push({"a": np.ones((2, 2))})["a"])
-    stream = Stream(layer, capacity=2, full="evict")
+    stream = Stream(layer, capacity=2, on_full="evict")
     stream.push({"a": x})
     stream.push({"b": x})
     stream.push({"a": x})
@@ -146,7 +146,7 @@ def test_capacity(layer, caplog):
 def test_idle(layer, caplog, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(streams._stream.time, "monotonic", lambda: clock[0])
-    stream, x = Stream(layer, idle=10), np.ones(2)
+    stream, x = Stream(layer, ttl=10), np.ones(2)
     stream.push({"a": x, "b": x})
     clock[0] = 9.0
     stream.push({"a": x})
@@ -154,7 +154,7 @@ def test_idle(layer, caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, "unicornn"):
         stream.push({"a": x})
     assert "b" not in stream
-    assert "idle" in caplog.text
+    assert "ttl" in caplog.text
     assert stream.evicted == 1
     np.testing.assert_array_equal(stream.push({"b": x})["b"], Stream(layer).push({"b": x})["b"])
 
@@ -167,7 +167,7 @@ def test_idle(layer, caplog, monkeypatch):
 def test_a_saved_stream_goes_on_exactly(data, tmp_path_factory):
     patch, readout = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from(["last", "mean+energy+state"]))
     dtype, m = data.draw(st.sampled_from([torch.float32, torch.float64])), data.draw(st.sampled_from([5, 130]))
-    options = data.draw(st.sampled_from([{}, {"window": 6, "every": 3}]))
+    options = data.draw(st.sampled_from([{}, {"window": 6, "hop": 3}]))
     net = Classifier(UnICORNN(2 * patch, m, 2), 3, patch=patch, readout=readout).to(dtype).eval()
     rng, keys = (
         np.random.default_rng(0),
@@ -181,7 +181,7 @@ def test_a_saved_stream_goes_on_exactly(data, tmp_path_factory):
     again = Stream.load(stream.save(tmp_path_factory.mktemp("stream") / "s.safetensors"), net)
     assert list(again) == list(stream)
     push = {key: rng.standard_normal((7, 2)) for key in [*keys, "new"]}
-    ours, theirs = (s.push(push, every_step=True) for s in (stream, again))
+    ours, theirs = (s.push(push, return_all=True) for s in (stream, again))
     for key in push:
         assert ours[key].tobytes() == theirs[key].tobytes()
 

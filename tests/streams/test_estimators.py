@@ -31,10 +31,10 @@ def test_every_answer_is_the_estimators(bank, data):
     window, every = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 9))
     N = data.draw(st.integers(1, 40))
     u = 50 + np.random.default_rng(N).standard_normal((N, 2))
-    stream, got, n = Stream(bank, window=window, every=every), [], 0
+    stream, got, n = Stream(bank, window=window, hop=every), [], 0
     while n < N:
         k = data.draw(st.integers(1, N - n))
-        got += list(stream.push({"a": u[n : n + k], "b": u[n : n + 1]}, every_step=True)["a"])
+        got += list(stream.push({"a": u[n : n + k], "b": u[n : n + 1]}, return_all=True)["a"])
         n += k
     wanted = [bank.predict_proba([u[end - window : end].T])[0] for end in range(window, N + 1, every)]
     np.testing.assert_array_equal(np.reshape(got, (-1, 2)), np.reshape(wanted, (-1, 2)))
@@ -43,12 +43,12 @@ def test_every_answer_is_the_estimators(bank, data):
 def test_gaps_are_samples(gaps, tmp_path):
     u = X[0].copy()
     u[3:30, 1] = np.nan
-    stream = Stream(gaps, window=25, every=5)
+    stream = Stream(gaps, window=25, hop=5)
     assert stream.push({"a": u[:24], "b": u[:2]}) == {"a": None, "b": None}
     again = Stream.load(stream.save(tmp_path / "s.safetensors"), gaps)
     for each in (stream, again):
         assert each.predict_many({"a": u[24:31], "b": u[0]}) == {"a": gaps.predict([u[5:30]])[0], "b": None}
-        assert each.push({"b": u[:2]}, every_step=True)["b"].shape == (0,)
+        assert each.push({"b": u[:2]}, return_all=True)["b"].shape == (0,)
     stream.drop("a")
     assert stream.push({"a": u[:24]}) == {"a": None}
 
@@ -81,17 +81,17 @@ def test_what_is_refused(bank, gaps, tmp_path):
 
 
 def test_an_estimator_without_an_answer_changes_nothing(bank):
-    stream = Stream(bank, window=3, every=1)
+    stream = Stream(bank, window=3, hop=1)
     stream.push({"a": X[0, :2]})
-    answer = stream._engine.answer
+    answer = stream._sequences.answer
 
     def fails(x):
         raise Diverged("no answer")
 
-    stream._engine.answer = fails
+    stream._sequences.answer = fails
     with pytest.raises(Diverged):
         stream.push({"b": X[1, :9], "a": X[0, 2:4]})
-    stream._engine.answer = answer
+    stream._sequences.answer = answer
     assert list(stream) == ["a"]
     np.testing.assert_array_equal(stream.push({"a": X[0, 2]})["a"], bank.predict_proba([X[0, :3].T])[0])
 

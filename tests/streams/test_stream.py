@@ -22,7 +22,7 @@ def network(readout="last", patch=1, dtype=torch.float32):
     net = (
         Classifier(UnICORNN(2 * patch, 10, 3, dt=0.3, skip_layers=2), 3, patch=patch, readout=readout).to(dtype).eval()
     )
-    for norm in net.features.children():
+    for norm in net.features.norms.values():
         norm.running_mean.uniform_(-3, 0)
         norm.running_var.uniform_(0.5, 2)
     return net
@@ -54,7 +54,7 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
     """And in any portions: alone and sample by sample, or among others that come and go."""
     patch = data.draw(st.sampled_from([1, 1, 3]))
     window = data.draw(st.sampled_from([None, (6, 3), (9, 6)]))
-    options = {} if window is None else {"window": window[0], "every": window[1]}
+    options = {} if window is None else {"window": window[0], "hop": window[1]}
     net = network(
         data.draw(st.sampled_from(READOUTS)), patch, data.draw(st.sampled_from([torch.float32, torch.float64]))
     )
@@ -64,11 +64,11 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
     }
     stream, told = Stream(net, **options), {key: [] for key in series}
     for push in portions(data, series):
-        for key, answers in stream.push(push, every_step=True).items():
+        for key, answers in stream.push(push, return_all=True).items():
             told[key].append(answers)
     for key in list(series)[:3]:
         alone = Stream(net, **options)
-        expected = [alone.push({key: x}, every_step=True)[key] for x in series[key]]
+        expected = [alone.push({key: x}, return_all=True)[key] for x in series[key]]
         assert np.concatenate(told[key]).tobytes() == np.concatenate(expected).tobytes()
 
 
@@ -76,7 +76,7 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
 @pytest.mark.parametrize("readout", READOUTS)
 def test_networks_say_what_they_say_of_the_whole_sequence(readout, patch):
     net, u = network(readout, patch, torch.float64), np.random.default_rng(0).standard_normal((40, 2))
-    every = Stream(net).push({"a": u}, every_step=True)["a"]
+    every = Stream(net).push({"a": u}, return_all=True)["a"]
     for n in (1, 2, 3, 17, 40):
         np.testing.assert_allclose(every[n - 1], batch(net, u[:n]), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(Stream(net).push({"a": u[:n]})["a"], every[n - 1])
@@ -87,9 +87,9 @@ def test_networks_say_what_they_say_of_the_whole_sequence(readout, patch):
 def test_windows_are_as_if_run_by_themselves(window, every, patch):
     every *= patch if every == 1 else 1
     net, u = network("last+mean+energy+state", patch, torch.float64), np.random.default_rng(0).standard_normal((50, 2))
-    stream, told = Stream(net, window=window, every=every), []
+    stream, told = Stream(net, window=window, hop=every), []
     for part in np.split(u, [1, 5, 6, 30, 31]):
-        rows = stream.push({"a": part, "b": u[:7]}, every_step=True)["a"]
+        rows = stream.push({"a": part, "b": u[:7]}, return_all=True)["a"]
         told += list(rows)
     ends = range(window, 51, every)
     assert len(told) == len(ends)
@@ -105,14 +105,14 @@ def test_ten_thousand_steps(dtype):
         expected = layer(u)[0].numpy()
     stream = Stream(layer)
     for start in range(0, 10_000, 2500):
-        told = stream.push({i: u[start : start + 2500, i] for i in range(2)}, every_step=True)
+        told = stream.push({i: u[start : start + 2500, i] for i in range(2)}, return_all=True)
         for i in range(2):
             off = np.abs(told[i] - expected[start : start + 2500, i]).max()
             assert off <= 1e-6 * np.abs(expected).max()
 
 
 def test_a_layer_says_what_it_is_asked_for():
-    from unicornn._readouts import log_energies
+    from unicornn.readouts import log_energies
 
     torch.manual_seed(0)
     layer, u = UnICORNN(2, 10, 2), torch.randn(30, 1, 2)
@@ -151,7 +151,7 @@ def test_heads():
     forecast = SequenceToSequence(UnICORNN(2, 8), 3)
     with torch.no_grad():
         expected = forecast(u[:, None])[:, 0].numpy()
-    np.testing.assert_allclose(Stream(forecast).push({"a": u}, every_step=True)["a"], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(Stream(forecast).push({"a": u}, return_all=True)["a"], expected, rtol=1e-4, atol=1e-6)
     net = network()
     assert Stream(net).predict_one("a", u) == batch(net, u).argmax()
     text = TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(10, 4)).eval()

@@ -1,46 +1,61 @@
-"""States in rows, and the kernel that carries them on: what a stream is made of, without its keys."""
+"""The kernel of live sequences, and the rows of states that it carries on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unicornn._layer import UnICORNN
 from unicornn._ops import launch
 from unicornn._ops.block import PANEL, ROWS, B
 from unicornn._ops.cpu import _constants
 from unicornn._weights import time_steps
-
-Array = np.ndarray[Any, Any]
+from unicornn.readouts import Readout
+from unicornn.streams._rows import COUNT, Array, Rows
 
 
 def _kernel(module: str, name: str) -> Any:
     return launch.kernel(f"unicornn._ops.{module}", name)
 
 
-class Engine:
-    """The layers of a model, copied and packed, and rows of states.
+def product(F: Array, weight: Tensor) -> Array:
+    """F (n, f) times weightᵀ (f, k), with the same bits for every number of rows n."""
+    out = np.empty((len(F), len(weight)), F.dtype)
+    kernel = _kernel("step_kernels", "product")
+    launch.call(kernel, weight.dtype, np.ascontiguousarray(F), weight.detach().contiguous().numpy(), out, False)
+    return out
+
+
+class Engine(Rows):
+    """A copy of a model's layers, packed for the kernel, and rows of states.
+
+    S: states in grid units. sums: sums of the outputs, if their mean is read. steps: number of steps so far.
 
     Args:
-        rnn: of one direction.
-        readouts: which of "last", "mean", "energy" and "state" are read off, in this order.
+        rnn: Recurrent layers of one direction.
+        readout: Features that are computed, before they are standardised.
     """
 
-    def __init__(self, rnn: UnICORNN, readouts: tuple[str, ...]) -> None:
+    def __init__(self, rnn: UnICORNN, readout: Readout) -> None:
         self.L, self.m, self.d = rnn.num_layers, rnn.hidden_size, rnn.input_size
         self.dtype = torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32
-        self.number = np.float64 if self.dtype == torch.float64 else np.float32
-        self.alpha, self.readouts = float(rnn.alpha), readouts
-        sizes = {"last": self.m, "mean": self.m, "energy": self.L * self.m, "state": 2 * self.L * self.m}
-        self.width = sum(sizes[name] for name in readouts)
+        self.np_dtype = np.float64 if self.dtype == torch.float64 else np.float32
+        self.alpha = float(rnn.alpha)
+        self.read = [part.stream_name for part in readout.parts]
+        self.width = readout.size(rnn)
         self._pack(rnn)
         self.blocks = -(-self.m // B)
         kind = np.int64 if self.dtype == torch.float64 else np.float64
-        self.S: Array = np.zeros((0, self.L * self.blocks * 2 * B), kind)
-        self.sums: Array = np.zeros((0, self.m if "mean" in readouts else 0))
-        self.steps: Array = np.zeros(0, np.int64)
+        super().__init__(
+            {"grid": (-self.limit, self.limit), "steps": COUNT},
+            S=np.zeros((0, self.L * self.blocks * 2 * B), kind),
+            sums=np.zeros((0, self.m if "mean" in self.read else 0)),
+            steps=np.zeros(0, np.int64),
+        )
 
     def _pack(self, rnn: UnICORNN) -> None:
         own = rnn.weights.map(lambda t: t.detach().to("cpu", self.dtype, copy=True).contiguous())
@@ -50,10 +65,10 @@ class Engine:
             at[l, :4] = [letter[l].data_ptr() for letter in (own.w, own.b, own.c, own.V)]
             if l >= self.skip:
                 at[l, 4] = own.Lambda[l].data_ptr()  # type: ignore[index,union-attr]
-        blocks, wide = -(-m // B), PANEL // np.dtype(self.number).itemsize
+        blocks, wide = -(-m // B), PANEL // np.dtype(self.np_dtype).itemsize
         width = sum(matrix.shape[1] for matrix in (*own.V, *(own.Lambda or ())) if matrix is not None)
-        self.M = np.full(width * -(-m // wide) * wide, np.nan, self.number)
-        self.P, self.A = np.zeros(L * blocks * 2 * B, self.number), np.zeros(L * blocks * 2 * B)
+        self.M = np.full(width * -(-m // wide) * wide, np.nan, self.np_dtype)
+        self.P, self.A = np.zeros(L * blocks * 2 * B, self.np_dtype), np.zeros(L * blocks * 2 * B)
         c, a = torch.stack(list(own.c)).numpy(), time_steps(own.c, rnn.dt, torch.float64).numpy()
         self.unit, self.per_unit, self.limit = _constants(self.dtype, self.alpha)
         sizes = L, m, d, self.skip
@@ -61,57 +76,42 @@ class Engine:
         before = np.full(width * m, -1, np.int64 if self.dtype == torch.float64 else np.int32)
         launch.call(pack, self.dtype, at, c, a, self.M, self.P, self.A, before, self.unit, *sizes)
 
-    def grow(self, rows: int) -> None:
-        """Room for so many rows, or more."""
-        have = len(self.steps)
-        if rows > have:
-            more = max(rows, 2 * have) - have
-            self.S, self.sums, self.steps = (
-                np.concatenate([t, np.zeros((more, *t.shape[1:]), t.dtype)]) for t in (self.S, self.sums, self.steps)
-            )
-
-    def reset(self, rows: Any) -> None:
-        """Rows at rest."""
-        self.S[rows], self.sums[rows], self.steps[rows] = 0, 0, 0
-
-    def copy(self, rows: Any) -> tuple[Array, Array, Array]:
-        return self.S[rows], self.sums[rows], self.steps[rows]
-
-    def put(self, rows: Any, parts: tuple[Array, Array, Array]) -> None:
-        self.S[rows], self.sums[rows], self.steps[rows] = parts
-
     def carry(
         self, slot: Array, u: Array, begin: Array, count: Array, asked: Array, commit: bool = True
     ) -> tuple[Array, Array]:
-        """Rows ``slot`` on by the ``count`` samples from ``begin`` on of u (·, d).
+        """Advances each row ``slot`` by ``count`` samples of u (·, d), starting at ``begin``.
 
-        Returns the features, (rows, width), or with ``asked`` = 2 (len(u), width), and which rows are out of range and
-        so were left as they were.
+        ``asked`` is 0 for no features, 1 for those after the last sample, and 2 for those after each sample. Without
+        ``commit`` the rows keep their states.
+
+        Returns the features, (rows, width), or (len(u), width) for asked = 2, and which rows left the range of states
+        and therefore were not changed.
         """
         order = np.argsort(-count, kind="stable")
         each = bool(len(asked)) and int(asked.max()) == 2
-        F = np.empty((len(u) if each else len(slot), self.width), self.number)
+        F = np.empty((len(u) if each else len(slot), self.width), self.np_dtype)
         bad = np.zeros(len(slot), np.int64)
-        wants = (*(name in self.readouts for name in ("last", "mean", "energy", "state")), commit)
+        wants = (*(name in self.read for name in ("last", "mean", "energy", "state")), commit)
         kernel, blocks = _kernel("stream_kernels", "carry"), -(-len(slot) // ROWS)
         launch.share_out(
             kernel, self.dtype, blocks, min(torch.get_num_threads(), blocks // 2), np.ascontiguousarray(u).reshape(-1),
-            begin[order], count[order], slot[order], asked[order], self.S, self.sums, self.steps, F, self.M, self.P,
-            self.A, wants, self.unit, self.per_unit, self.limit, self.alpha, self.L, self.m, self.d, self.skip, bad,
+            begin[order], count[order], slot[order], asked[order], self["S"], self["sums"], self["steps"], F,
+            self.M, self.P, self.A, wants, self.unit, self.per_unit, self.limit, self.alpha, self.L, self.m, self.d,
+            self.skip, bad,
         )  # fmt: skip
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return (F if each else F[back]), bad[back] > 0
 
     def saved(self, rows: Any) -> dict[str, Array]:
-        """For a file: Y and Z in grid units, int64, (rows, L, 2, m); the sums of the outputs; how many there were."""
-        blocks = self.S[rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)
+        """``grid``: y and z in grid units, int64, (rows, L, 2, m); ``sums`` and ``steps``."""
+        blocks = self["S"][rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)
         grid = blocks.reshape(-1, self.L, 2, self.blocks * B)[..., : self.m].astype(np.int64)
-        return {"grid": grid, "sums": self.sums[rows], "steps": self.steps[rows]}
+        return {"grid": grid, "sums": self["sums"][rows], "steps": self["steps"][rows]}
 
-    def restore(self, rows: Any, arrays: dict[str, Array]) -> None:
+    def restore(self, rows: Any, arrays: Mapping[str, Array]) -> None:
         grid = arrays["grid"]
-        room = np.zeros((len(grid), self.L, 2, self.blocks * B), self.S.dtype)
-        room[..., : self.m] = grid
-        blocks = room.reshape(len(grid), self.L, 2, self.blocks, B).transpose(0, 1, 3, 2, 4)
-        self.put(rows, (np.ascontiguousarray(blocks).reshape(len(grid), -1), arrays["sums"], arrays["steps"]))
+        padded = np.zeros((len(grid), self.L, 2, self.blocks * B), self["S"].dtype)
+        padded[..., : self.m] = grid
+        blocks = padded.reshape(len(grid), self.L, 2, self.blocks, B).transpose(0, 1, 3, 2, 4)
+        self.put(rows, {**arrays, "S": np.ascontiguousarray(blocks).reshape(len(grid), -1)})
