@@ -363,7 +363,8 @@ def _combined(parts: Sequence[Readout]) -> Readout:
 def parse(readout: str | Readout) -> Readout:
     """The readout of a text such as "last", "last+energy" or "energy(segments=8, from_rest=True, pool='moments')".
 
-    Names are "last", "mean", "energy", "state" and "every_step"; options are literals. Nothing is evaluated.
+    Names are "last", "mean", "energy", "state" and "every_step"; options are literals, or words without quotes, which
+    are easier to write in a shell: "energy(pool=moments)". Nothing is evaluated.
 
     Example:
         >>> from unicornn.readouts import parse
@@ -395,10 +396,15 @@ def _terms(node: ast.expr) -> list[ast.expr]:
 
 def _single(node: ast.expr, names: dict[str, type[Readout]]) -> Readout:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        return names[node.func.id](**{str(each.arg): ast.literal_eval(each.value) for each in node.keywords})
+        return names[node.func.id](**{str(each.arg): _value(each.value) for each in node.keywords})
     if isinstance(node, ast.Name):
         return names[node.id]()
     raise ValueError("neither a name nor a name with options")
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of an option: a literal, or a word without quotes."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def output_width(rnn: nn.Module) -> int:
