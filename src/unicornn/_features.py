@@ -56,12 +56,6 @@ class Standardise(nn.BatchNorm1d):
         size: Number of features.
         eps: Number added to the variance.
         norm: "batch" for the statistics of each batch; "start" for those of the first batches of training.
-
-    Example:
-        >>> import torch
-        >>> from unicornn._features import Standardise
-        >>> Standardise(3)(torch.randn(1, 3)).shape
-        torch.Size([1, 3])
     """
 
     num_batches_tracked: Tensor

@@ -42,7 +42,7 @@ class FittedNetwork(Network):
 
         Args:
             estimator: Fitted estimator.
-            what: What the network is needed for, for the error message.
+            what: Purpose of the network, named in error messages.
             gaps: Whether missing="mask" is possible, with which the network has more channels than the series.
         """
         check_fitted(estimator)

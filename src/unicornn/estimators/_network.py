@@ -88,7 +88,8 @@ def network(d: int, outputs: int, dt: float, settings: Settings) -> Network:
         for b in rnn.b:  # else -u gives -y, and what does not depend on the sign is learned late
             nn.init.uniform_(b, -1, 1)
         readout = parse(settings.readout)
-        if readout == Energy() and settings.segments > 1:  # from rest: undamped oscillators would carry along everything before a segment
+        if readout == Energy() and settings.segments > 1:
+            # From rest: undamped oscillators would carry along everything before a segment.
             readout = Energy(segments=settings.segments, from_rest=True, pool="moments")
         # From zero, few series leave no chance number in the readout.
         return Network(rnn, outputs, readout=readout, readout_init="zero").to(settings.device)

@@ -21,7 +21,7 @@ class Rows(dict[str, Array]):
         self.limits = limits or {}
 
     def grow(self, rows: int) -> None:
-        """Makes room for at least this number of rows."""
+        """Enlarges the arrays to at least this number of rows."""
         have = len(next(iter(self.values())))
         if rows > have:
             more = max(rows, 2 * have, 16) - have

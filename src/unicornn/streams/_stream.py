@@ -245,7 +245,7 @@ class Stream:
         return np.fromiter(map(self._slots.__getitem__, keys), np.int64, len(keys))
 
     def _evict_for(self, count: int, keys: list[Any]) -> None:
-        """Makes room for new sequences by evicting others, or raises an error if there is none."""
+        """Evicts sequences that are not pushed until new ones fit, or raises ``StreamFull``."""
         if self.capacity is None or len(self._slots) + count <= self.capacity:
             return
         excess = len(self._slots) + count - self.capacity

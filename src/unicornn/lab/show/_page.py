@@ -63,7 +63,7 @@ def write_page(
         samples: At least one sample. The page compares its answers with those of Python.
         path: HTML file to write. It is written completely or not at all.
         title: Heading of the page.
-        classes: Names of the classes, for a classifier.
+        classes: Names of the classes if the network is a classifier.
         note: Addition to the line below the title.
 
     Returns: the path.
