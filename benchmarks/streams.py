@@ -1,11 +1,10 @@
-"""Live sequences beside nn.LSTM's: ``python -m benchmarks.streams`` writes results/streams.json.
+"""Live sequences compared with nn.LSTM: ``python -m benchmarks.streams`` writes results/streams.json.
 
-One thread, d = 2, m = 128, L = 3. A step of many sequences at once, ``layer.step`` and ``lstm(u[None], state)``; and
-how many patients with two channels at 125 Hz a core follows: the samples per second that go through a ``Stream``, and
-through an LSTM whose states lie in one batch already, without keys.
+One thread, d = 2, m = 128, L = 3. Measured are a step of many sequences at once, ``layer.step`` and
+``lstm(u[None], state)``, and the number of patients with two channels at 125 Hz that one core follows: from the samples
+per second of a ``Stream``, and of an LSTM whose states are in one batch, without keys.
 
-Ours and theirs take turns, so that both see the same machine; a number is the best of all turns, a ratio that of the
-two bests.
+Both take turns, so that they run under the same conditions. Times are the best of all turns, ratios those of the best.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ PATIENTS, PORTIONS = 2500, (1, 5, 25)
 
 
 def turns(jobs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The best time of each job, in seconds. They take turns of a tenth of the time, in which caches grow warm."""
+    """The best time of each job, in seconds. They take turns of a tenth of the time, with warm caches."""
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(5):
         for name, job in jobs.items():
@@ -45,7 +44,7 @@ def turns(jobs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float
 
 
 class Carried:
-    """A job that goes on from the state in which it was left."""
+    """A job that continues from its last state."""
 
     def __init__(self, step: Callable[[Any], tuple[Any, Any]]) -> None:
         self.step, self.state = step, None
@@ -72,7 +71,7 @@ def steps(layer: UnICORNN, lstm: torch.nn.LSTM, batch: int, seconds: float) -> d
 
 @torch.no_grad()
 def patients(layer: UnICORNN, lstm: torch.nn.LSTM, portion: int, seconds: float) -> dict[str, Any]:
-    """How many patients a core follows if each push has so many samples of each."""
+    """Number of patients that a core follows if each push has ``portion`` samples of each."""
     stream, x = Stream(layer), np.random.default_rng(0).standard_normal((PATIENTS, portion, D)).astype(np.float32)
     push = {f"patient {i}": x[i, 0] if portion == 1 else x[i] for i in range(PATIENTS)}
     u = torch.from_numpy(x).transpose(0, 1).contiguous()
@@ -90,7 +89,7 @@ def patients(layer: UnICORNN, lstm: torch.nn.LSTM, portion: int, seconds: float)
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each measurement")
+    parser.add_argument("--seconds", type=float, default=3.0, help="duration of each measurement")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "streams.json")
     options = parser.parse_args(arguments)
     torch.manual_seed(0)

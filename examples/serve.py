@@ -15,7 +15,7 @@ from unicornn.errors import UnicornnError
 from unicornn.models import Classifier
 from unicornn.streams import Stream
 
-stream = Stream(Classifier(UnICORNN(2, 32, 2), 3), capacity=10_000, idle=600)
+stream = Stream(Classifier(UnICORNN(2, 32, 2), 3), capacity=10_000, ttl=600)
 waiting: list = []  # keys, samples, and who wants to know
 
 

@@ -10,7 +10,7 @@ from reproduction.planned import Planned
 from reproduction.planned import run as _run
 
 SUMS: dict[str, object] = {
-    "num_layers": 1, "dt": 0.0066, "dropout": 0, "readout": "state", "feature_norm": "start", "readout_init": "zero",
+    "num_layers": 1, "dt": 0.0066, "dropout": 0, "readout": "state(norm=start)", "readout_init": "zero",
     "schedule": "onecycle", "clip": 1, "lr": 0.001, "layers_rate": 0.2, "words_rate": 10, "words_eps": 1e-4,
     "embedding_dropout": 0.5, "average": 0.998,
 }  # fmt: skip
@@ -81,22 +81,25 @@ def _worms() -> Iterator[Planned]:
 
 ALONE: dict[str, object] = {  # energies of pieces that start from rest; readout and layers in one step an epoch
     "schedule": "onecycle", "clip": 1, "lr": 0.01, "layers_rate": 0.01, "batch_size": 36, "readout_init": "zero",
-    "readout": "energy", "segment_start": "rest", "segment_pool": "moments", "num_layers": 1, "hidden_size": 128,
-    "mirrored": "true", "validation": "training",
+    "num_layers": 1, "hidden_size": 128, "validation": "training",
 }  # fmt: skip
 SCALES: dict[str, object] = {"alpha": 10, "b_init": 1, "init": "spread"}
 PIECES, DT = 32, 0.05
+
+
+def _energies_of(pieces: int) -> str:
+    return f"energy(segments={pieces},from_rest=True,pool=moments,mirrored=True)"
 
 
 def _worms_alone() -> Iterator[Planned]:
     """Recordings in pieces that start from rest, each told by its energies; the rivals by their states squared."""
     for seed, fold in product(range(5), range(WORMS)):
         options = ("--seed", str(seed), "--epochs", "40")
-        settings = ALONE | SCALES | {"dt": DT, "segments": PIECES}
+        settings = ALONE | SCALES | {"dt": DT, "readout": _energies_of(PIECES)}
         yield _run(f"unicornn-{seed}-{fold}", "worms44", *options, fold=fold, **settings)
     for model, fold in product(("lstm", "cornn", "exprnn", "indrnn", "lem", "linoss"), range(WORMS)):
         options = ("--model", model, "--seed", str(fold), "--epochs", "40", "--budget", "20s")
-        yield _run(f"{model}-0-{fold}", "worms44", *options, fold=fold, segments=PIECES, **ALONE)
+        yield _run(f"{model}-0-{fold}", "worms44", *options, fold=fold, readout=_energies_of(PIECES), **ALONE)
 
 
 def _subsampling() -> Iterator[Planned]:
@@ -104,8 +107,8 @@ def _subsampling() -> Iterator[Planned]:
     a larger Δt, so that the oscillators' time is the same, as far as the scheme is stable. All entries: above."""
     for fold, entries, how in product(range(WORMS), (1000, 4000, 10_000), ("last", "random")):
         share = 18_000 / entries
-        pieces = {"segments": round(PIECES / share), "dt": DT} if how == "last" else {
-            "segments": PIECES, "dt": min(0.6, round(DT * share, 3))}  # fmt: skip
+        pieces = {"readout": _energies_of(round(PIECES / share)), "dt": DT} if how == "last" else {
+            "readout": _energies_of(PIECES), "dt": min(0.6, round(DT * share, 3))}  # fmt: skip
         more: dict[str, object] = {"subsample": how, "entries": entries, **pieces}
         options = ("--seed", str(fold), "--epochs", "40")
         yield _run(f"{how}-{entries}-{fold}", "worms44", *options, fold=fold, **more, **ALONE, **SCALES)
@@ -214,22 +217,22 @@ def _energies() -> Iterator[Planned]:
         "crops": "quarters", "schedule": "onecycle", "clip": 1, "lr": 0.003, "num_layers": 1, "hidden_size": 128,
         "dt": 0.05, "alpha": 10, "b_init": 1, "init": "spread",
     }  # fmt: skip
-    readouts: dict[str, dict[str, object]] = {"energy": {"readout": "energy", "segments": 8}, "last": {}}
+    readouts: dict[str, dict[str, object]] = {"energy": {"readout": "energy(segments=8)"}, "last": {}}
     for (readout, more), fold in product(readouts.items(), range(WORMS)):
         yield _run(
             f"worms-{readout}-{fold}", "worms44", "--seed", str(fold), "--epochs", "60", fold=fold, **worms, **more
         )
     bearings: dict[str, tuple[str, dict[str, object]]] = {
-        "last": ("15", {"readout": "last", "segments": 1}),
-        "energy": ("15", {"segments": 1}),
-        "energy-8": ("15", {"segments": 8}),
+        "last": ("15", {"readout": "last"}),
+        "energy": ("15", {"readout": "energy"}),
+        "energy-8": ("15", {"readout": "energy(segments=8)"}),
         "energy-24": ("15", {}),
-        "energy-8-longer": ("30", {"segments": 8}),
+        "energy-8-longer": ("30", {"readout": "energy(segments=8)"}),
     }
     for name, (epochs, settings) in bearings.items():
         yield _run(f"bearings-{name}", "bearings", "--epochs", epochs, **settings)
     options = ("--variant", "whole", "--epochs", "40")
-    yield _run("bearings-whole", "bearings", *options, segments=80, batch_size=8)
+    yield _run("bearings-whole", "bearings", *options, readout="energy(segments=80)", batch_size=8)
     rates: dict[str, object] = {
         "patch": 16, "dt": 0.65, "alpha": 10, "init": "spread", "schedule": "onecycle", "clip": 1,
         "standardise": "true",

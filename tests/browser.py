@@ -1,4 +1,4 @@
-"""A page in headless Chromium: its document after the scripts have run, and what the browser logged."""
+"""Opens a page in headless Chromium."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ FLAGS = (
 
 
 def opened(page, folder, query=""):
-    """The document of the page, and the log; the test is skipped where there is no browser."""
+    """The document after the scripts have run, and the browser's log. Skips the test if there is no browser."""
     chrome = next(filter(None, map(shutil.which, NAMES)), None)
     if chrome is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
@@ -24,5 +24,5 @@ def opened(page, folder, query=""):
 
 
 def complaints(log):
-    """What the page wrote to the console."""
+    """Lines that the page wrote to the console."""
     return [line for line in log.splitlines() if "CONSOLE" in line]

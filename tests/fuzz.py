@@ -102,9 +102,7 @@ def targets() -> list[Target]:
         Target("functional.time_steps", functional.time_steps, {"c": list(WEIGHTS.c), "dt": 0.1}),
         Target("functional.pick_backend", functional.pick_backend, {"backend": "auto", "device": torch.device("cpu")}),
         Target("State.to", FINAL.to, {"device": "cpu"}),
-        Target(
-            "Network", models.Network, {"rnn": layer, "outputs": 2, "every_step": False, "patch": 1, "readout": "last"}
-        ),
+        Target("Network", models.Network, {"rnn": layer, "outputs": 2, "patch": 1, "readout": "last"}),
         Target("network", NETWORK, {"u": u, "lengths": None, "bptt": 0}),
         Target("patched", models.patched, {"u": u, "lengths": None, "k": 2}),
         Target(
@@ -285,7 +283,7 @@ def is_valid(name: str, usual: Any, value: Any) -> bool:
         real = isinstance(value, int) or (isinstance(value, float) and not integral)
         return real and not isinstance(value, bool) and abs(value) < 10**300
     if isinstance(usual, str) and name == "readout":
-        return isinstance(value, (str, list, tuple))
+        return isinstance(value, str)
     for kind in (str, torch.Tensor, nn.Module, theory.Orbit, dict):
         if isinstance(usual, kind):
             return isinstance(value, kind)

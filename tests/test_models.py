@@ -1,45 +1,63 @@
-"""Networks: readouts, words, truncated back-propagation."""
+"""Networks: outputs, patches, words, truncated back-propagation."""
 
 import pytest
 import torch
 
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
+from unicornn.errors import BadValue
 from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, build, count, patched
 
 
-def test_the_last_output_is_each_sequences_own():
-    net = Classifier(UnICORNN(2, 6, 2), 3)
-    u, lengths = torch.randn(9, 4, 2), torch.tensor([9, 3, 1, 5])
+@pytest.mark.parametrize("patch", [1, 4])
+@pytest.mark.parametrize("readout", ["last", "mean"])
+@pytest.mark.parametrize("model", ["unicornn", "lstm"])
+def test_the_output_of_a_sequence_does_not_depend_on_the_batch(model, readout, patch):
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "patch": patch, "readout": readout})
+    assert net.rnn.input_size == 2 * patch
+    u, lengths = torch.randn(20, 4, 2), torch.tensor([20, 9, 1, 5])
     together = net(u, lengths)
     for i, n in enumerate(lengths):
         torch.testing.assert_close(together[i : i + 1], net(u[:n, i : i + 1]))
+        if readout == "mean" and patch == 1:
+            torch.testing.assert_close(together[i : i + 1], net.linear(net.rnn(u[:n, i : i + 1])[0].mean(0)))
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "mingru"])
 @pytest.mark.parametrize("lengths", [None, (20, 11, 17)])
-@pytest.mark.parametrize("readout", ["last", "state"])
+@pytest.mark.parametrize("readout", ["last", "mean", "energy+state"])
 def test_truncated_back_propagation(model, lengths, readout):
     """The output is that of the whole sequence; the gradient stops where it is cut."""
     net = build("classify", model, 2, 3, {"hidden_size": 5, "readout": readout}).eval()
     u = torch.randn(20, 3, 2, requires_grad=True)
     ends = None if lengths is None else torch.tensor(lengths)
-    whole, cut = net(u, ends), net(u, ends, bptt=4)
-    torch.testing.assert_close(cut, whole)
-    (g,) = torch.autograd.grad(cut.sum(), u)
+    full, truncated = net(u, ends), net(u, ends, bptt=4)
+    torch.testing.assert_close(truncated, full)
+    (g,) = torch.autograd.grad(truncated.sum(), u)
     for i, n in enumerate(lengths or (20, 20, 20)):
         assert not g[: n - 4, i].any()
         assert g[n - 4 : n, i].any(1).all()
         assert not g[n:, i].any()
-    assert torch.equal(net(u, ends, bptt=20), whole)
+    assert torch.equal(net(u, ends, bptt=20), full)
 
 
-def test_truncation_that_cannot_be():
-    u = torch.randn(20, 2, 2)
-    with pytest.raises(ValueError, match="bptt: expected fewer steps than the shortest sequence's 3, got 4"):
-        Classifier(UnICORNN(2, 5), 3)(u, torch.tensor([20, 3]), bptt=4)
-    with pytest.raises(ValueError, match="bptt: expected 0 with an output at every step, got 4"):
-        SequenceToSequence(UnICORNN(2, 5), 3)(u, bptt=4)
+def test_options_that_are_rejected():
+    u, rnn = torch.randn(20, 2, 2), UnICORNN(2, 5)
+    for net, lengths in (
+        (Classifier(rnn, 3), torch.tensor([20, 3])),
+        (SequenceToSequence(rnn, 3), None),
+        (Classifier(rnn, 3, readout="energy(segments=2)"), None),
+        (Classifier(rnn, 3, readout="energy(mirrored=True)"), None),
+    ):
+        with pytest.raises(BadValue, match=r"^bptt: "):
+            net(u, lengths, bptt=4)
+    with pytest.raises(BadValue, match=r"^patch: "):
+        build("forecast", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
+    for readout in ("mean", "energy", "state"):
+        with pytest.raises(BadValue, match=r"^readout: "):
+            SequenceToSequence(rnn, 3, readout=readout)
+    with pytest.raises(BadValue, match=r"^readout_init: "):
+        Classifier(rnn, 3, readout_init="ones")
 
 
 @pytest.mark.parametrize("lengths", [None, (10, 7, 4, 1)])
@@ -57,38 +75,17 @@ def test_patches_are_the_same_numbers(lengths, k):
         assert n is None or n[i] == -(-end // k)
 
 
-def test_a_network_of_patches():
-    net = build("classify", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
-    assert net.rnn.input_size == 8
-    u, lengths = torch.randn(10, 3, 2), torch.tensor([10, 3, 5])
-    together = net(u, lengths)
-    for i, n in enumerate(lengths):
-        torch.testing.assert_close(together[i : i + 1], net(u[:n, i : i + 1]))
-    with pytest.raises(ValueError, match="patch: expected 1 with an output at every step, got 4"):
-        build("forecast", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
-
-
-@pytest.mark.parametrize("model", ["unicornn", "lstm"])
-def test_the_mean_of_the_outputs(model):
-    net = build("classify", model, 2, 3, {"hidden_size": 5, "readout": "mean"})
-    u, lengths = torch.randn(20, 3, 2), torch.tensor([20, 9, 5])
-    for i, n in enumerate(lengths):
-        outputs, _ = net.rnn(u[:n, i : i + 1])
-        torch.testing.assert_close(net(u, lengths)[i : i + 1], net.readout(outputs.mean(0)))
-    torch.testing.assert_close(net(u, lengths, bptt=4), net(u, lengths))
-    with pytest.raises(ValueError, match="readout: expected 'last' with an output at every step, got 'mean'"):
-        build("forecast", model, 2, 3, {"hidden_size": 5, "readout": "mean"})
-    with pytest.raises(ValueError, match=r"readout: expected one of 'last'.* got 'most'"):
-        build("classify", model, 2, 3, {"hidden_size": 5, "readout": "most"})
-
-
-def test_biases_end_the_symmetry():
+def test_initial_biases_break_the_symmetry():
     u = torch.randn(20, 3, 2)
     odd = build("classify", "unicornn", 2, 3, {"hidden_size": 5})
     torch.testing.assert_close(odd(-u), -odd(u))
     net = build("classify", "unicornn", 2, 3, {"hidden_size": 5, "num_layers": 2, "b_init": 0.5})
     assert all(0 < b.abs().max() <= 0.5 for b in net.rnn.b)
     assert (net(-u) + net(u)).abs().max() > 1e-4
+
+
+def test_a_linear_map_that_starts_from_zero():
+    assert not Classifier(UnICORNN(2, 5), 3, readout="energy", readout_init="zero")(torch.randn(9, 2, 2)).any()
 
 
 def test_a_standardised_regression_starts_from_the_mean():
@@ -99,7 +96,7 @@ def test_a_standardised_regression_starts_from_the_mean():
     torch.testing.assert_close(net(u), 80 + 20 * before)
 
 
-def test_dropped_words_are_dropped_everywhere():
+def test_a_dropped_word_is_dropped_everywhere():
     vectors = torch.randn(50, 4)
     net = TextClassifier(UnICORNN(4, 5), 2, vectors=vectors, embedding_dropout=0.5)
     seen = []

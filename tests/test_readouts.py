@@ -1,4 +1,4 @@
-"""Energies and states as features: their values, lengths, segments, gradients, normalisation."""
+"""Readouts: their values, lengths, segments, gradients, normalisation and text."""
 
 import math
 
@@ -8,20 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN
-from unicornn._readouts import FIRST, SMALL, Features, Standardised, energy, log_energies, pieces, readouts
+from unicornn._features import FIRST_BATCHES, Features, Standardise, segments
+from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.baselines import MODELS
-from unicornn.models import Classifier, Network, SequenceToSequence, build
+from unicornn.errors import BadType, BadValue
+from unicornn.models import Classifier, Network, build
+from unicornn.readouts import Energy, EveryStep, FinalState, Last, Mean, energy, log_energies, parse
 
 
-def plain(y, z, w, alpha):
-    """Eq. (4) without input, with the usual functions, one number at a time."""
+def hamiltonian(y, z, w, alpha):
+    """Eq. (4) without input, for plain numbers."""
     potential = math.log(math.cosh(w * y)) / w if w else 0.0
     return z**2 / 2 + alpha / 2 * y**2 + potential
 
 
-def features(network, u, lengths=None):
-    """Before they are standardised."""
-    network.features.standardise = network.features.standardise_state = torch.nn.Identity()
+def raw_features(network, u, lengths=None):
+    """Features before they are standardised."""
+    network.features.norms.update(dict.fromkeys(network.features.norms, torch.nn.Identity()))
     return network.features(network.rnn, u, lengths)
 
 
@@ -29,13 +32,13 @@ numbers = st.floats(-20, 20)
 
 
 @given(numbers, numbers, st.floats(-3, 3).filter(lambda w: w == 0 or abs(w) > 1e-3), st.floats(0, 10))
-def test_the_energy_is_the_papers(y, z, w, alpha):
+def test_energy_is_eq_4(y, z, w, alpha):
     got = energy(*(torch.tensor(v, dtype=torch.float64) for v in (y, z, w)), alpha)
-    assert got.item() == pytest.approx(plain(y, z, w, alpha), rel=1e-6, abs=1e-8)
+    assert got.item() == pytest.approx(hamiltonian(y, z, w, alpha), rel=1e-6, abs=1e-8)
 
 
-def test_the_limit_of_small_weights():
-    """In float32 too, where log cosh divided by w would be noise; and beyond where cosh overflows."""
+def test_energy_for_small_and_large_weights():
+    """In float32, where log cosh divided by w would be noise, and where cosh overflows."""
     y, z = torch.tensor([3.0, 3.0, 3.0, -500.0]), torch.tensor([1.0, 1.0, 1.0, 0.0])
     w = torch.tensor([0.0, 1e-6, -1e-6, 2.0], requires_grad=True)
     E = energy(y, z, w, 0.0)
@@ -47,49 +50,47 @@ def test_the_limit_of_small_weights():
 
 @pytest.mark.parametrize("lengths", [None, (12, 7, 5)])
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_the_pieces_are_the_sequence(lengths, k):
+def test_segments_cover_each_sequence(lengths, k):
     u = torch.randn(12, 3, 2)
-    ends = None if lengths is None else torch.tensor(lengths)
-    parts = list(pieces(u, ends, k))
+    parts = list(segments(u, None if lengths is None else torch.tensor(lengths), k))
     for i, n in enumerate(lengths or (12,) * 3):
-        own = [piece[: len(piece) if size is None else size[i], i] for piece, size in parts]
+        own = [part[: len(part) if size is None else size[i], i] for part, size in parts]
         assert torch.equal(torch.cat(own), u[:n, i])
         assert max(map(len, own)) - min(map(len, own)) <= 1
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
 @pytest.mark.parametrize("pool", ["mean", "concat", "moments"])
-@pytest.mark.parametrize("start", ["carried", "rest"])
-def test_energies_of_segments(model, pool, start):
-    """Each sequence by itself, in one go, looked at where it is cut; or each piece by itself."""
-    options = {"hidden_size": 5, "num_layers": 2, "readout": "energy", "segments": 3, "segment_pool": pool}
-    options["segment_start"] = start
-    net = build("classify", model, 2, 3, options).double().eval()
+@pytest.mark.parametrize("from_rest", [False, True])
+def test_energies_of_segments(model, pool, from_rest):
+    """The features of a batch are those of each sequence alone, run up to each cut, or from cut to cut."""
+    readout = Energy(segments=3, pool=pool, from_rest=from_rest)
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": readout}).double().eval()
     u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
-    got = features(net, u, lengths)
+    got = raw_features(net, u, lengths)
     for i, n in enumerate(lengths.tolist()):
         at = []
         for begin, cut in ((0, n // 3), (n // 3, 2 * n // 3), (2 * n // 3, n)):
-            _, state = net.rnn(u[begin if start == "rest" else 0 : cut, i : i + 1])
+            _, state = net.rnn(u[begin if from_rest else 0 : cut, i : i + 1])
             if model == "unicornn":
                 E = torch.stack([
                     energy(state.y[l, 0], state.z[l, 0], net.rnn.w[l], net.rnn.alpha) for l in range(2)
                 ])  # fmt: skip
             else:
                 E = sum(h[:, 0] ** 2 for h in state if h.shape[-1] == 5)
-            at.append((E**2 + SMALL**2).sqrt().log().flatten())
+            at.append((E**2 + ENERGY_FLOOR**2).sqrt().log().flatten())
         every = torch.stack(at)
-        moments = torch.cat([every.mean(0), (every.var(0, correction=0) + SMALL).sqrt()])
+        moments = torch.cat([every.mean(0), (every.var(0, correction=0) + ENERGY_FLOOR).sqrt()])
         expected = {"concat": every.flatten(), "mean": every.mean(0), "moments": moments}[pool]
         torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
-@pytest.mark.parametrize("pooling", [{}, {"segment_pool": "moments", "segment_start": "rest"}])
-def test_gradients(gradient, pooling):
+@pytest.mark.parametrize("options", [{}, {"pool": "moments", "from_rest": True}])
+def test_gradients(gradient, options):
     torch.manual_seed(0)
     rnn = UnICORNN(2, 3, 2, dt=0.7, gradient=gradient, dtype=torch.float64)
-    net = Network(rnn, 2, readout="last+mean+energy+state", segments=2, **pooling).double().eval()
+    net = Network(rnn, 2, readout=Last() + Mean() + Energy(segments=2, **options) + FinalState()).double().eval()
     lengths = torch.tensor([6, 4])
     parameters = dict(net.named_parameters())
 
@@ -101,54 +102,49 @@ def test_gradients(gradient, pooling):
     assert torch.autograd.gradcheck(run, (u, *(p.detach().requires_grad_() for p in parameters.values())), atol=1e-4)
 
 
-def test_a_neuron_at_rest_has_a_finite_gradient():
-    net = Classifier(UnICORNN(2, 4, 2), 3, readout="energy")
-    net(torch.zeros(5, 3, 2)).sum().backward()
+@pytest.mark.parametrize("readout", [Energy(), Energy(segments=2, pool="moments", from_rest=True)])
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_gradients_are_finite_at_rest_and_for_equal_segments(readout, level):
+    net = Classifier(UnICORNN(2, 4, 2), 3, readout=readout)
+    net(torch.full((8, 3, 2), level)).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
-def test_equal_energies_have_a_finite_gradient():
-    """Their deviation is zero, where a root's slope is infinite."""
-    u = torch.ones(8, 3, 2)
-    net = Classifier(UnICORNN(2, 4), 3, readout="energy", segments=2, segment_pool="moments", segment_start="rest")
-    net(u).sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
-
-
-def test_readouts_side_by_side():
+def test_a_combination_has_its_parts_side_by_side():
     u, lengths = torch.randn(20, 3, 2), torch.tensor([20, 9, 5])
-    net = Classifier(UnICORNN(2, 5, 2), 4, readout=("state", "energy", "mean", "last")).eval()
-    assert net.features.readouts == ("last", "mean", "energy", "state")
-    assert net.readout.in_features == 5 + 5 + 10 + 20
+    net = Classifier(UnICORNN(2, 5, 2), 4, readout=FinalState() + Energy() + Mean() + Last()).eval()
+    assert [part.name for part in net.readout.parts] == ["last", "mean", "energy", "state"]
+    assert net.linear.in_features == net.readout.size(net.rnn) == 5 + 5 + 10 + 20
     found = net.features(net.rnn, u, lengths)
     output, state = net.rnn(u, lengths=lengths)
     torch.testing.assert_close(found[:, :5], output[lengths - 1, torch.arange(3)])
     torch.testing.assert_close(found[:, 5:10], output.sum(0) / lengths[:, None])
-    torch.testing.assert_close(found[:, 10:20], net.features.standardise(log_energies(net.rnn, state)))
+    norms = net.features.norms
+    torch.testing.assert_close(found[:, 10:20], norms["energy"](log_energies(net.rnn, state)))
     of_layers = torch.cat([state.y[0], state.y[1], state.z[0], state.z[1]], 1)
-    torch.testing.assert_close(found[:, 20:], net.features.standardise_state(of_layers))
+    torch.testing.assert_close(found[:, 20:], norms["state"](of_layers))
+    mean, scale = net.features.standardisation()
+    torch.testing.assert_close(((raw_features(net, u, lengths) - mean) * scale).float(), found)
     assert "last+mean+energy+state" in repr(net)
 
 
 def test_both_directions():
     net = Classifier(UnICORNN(2, 5, 2, bidirectional=True), 4, readout="last+energy+state")
-    assert net.readout.in_features == 10 + 20 + 40
+    assert net.linear.in_features == 10 + 20 + 40
     u = torch.randn(20, 3, 2)
     assert net(u).shape == (3, 4)
     state = net.rnn(u)[1]
     both = torch.cat([*state.y, *state.z], 1)  # forwards and backwards, layer by layer
-    torch.testing.assert_close(features(net, u)[:, 30:], both)
-    with pytest.raises(ValueError, match="segments: expected 1 with both directions, got 2"):
-        Classifier(UnICORNN(2, 5, bidirectional=True), 4, readout="energy", segments=2)
+    torch.testing.assert_close(raw_features(net, u)[:, 30:], both)
 
 
-def test_one_dropout_mask_for_all_segments():
+def test_all_segments_have_the_same_dropout_mask():
     rnn, u = UnICORNN(2, 50, 2, dropout=0.5), torch.randn(20, 3, 2)
-    cut, whole = (Classifier(rnn, 4, readout="energy", segments=k, segment_pool="concat") for k in (4, 1))
+    divided, undivided = (Classifier(rnn, 4, readout=Energy(segments=k, pool="concat")) for k in (4, 1))
     torch.manual_seed(1)
-    at_cuts = features(cut, u)
+    at_cuts = raw_features(divided, u)
     torch.manual_seed(1)
-    torch.testing.assert_close(at_cuts[:, -100:], features(whole, u))
+    torch.testing.assert_close(at_cuts[:, -100:], raw_features(undivided, u))
 
 
 @pytest.mark.parametrize("readout", ["energy", "state"])
@@ -160,8 +156,8 @@ def test_one_step_and_a_batch_of_one(readout):
         assert net(torch.randn(1, 3, 2)).isfinite().all()
 
 
-def test_standardised_features():
-    norm, x = Standardised(4), 3 + 2 * torch.randn(1000, 4)
+def test_standardise_by_each_batch():
+    norm, x = Standardise(4), 3 + 2 * torch.randn(1000, 4)
     for _ in range(100):
         seen = norm(x)
     torch.testing.assert_close(seen.mean(0), torch.zeros(4), atol=1e-5, rtol=0)
@@ -172,10 +168,10 @@ def test_standardised_features():
     torch.testing.assert_close(norm.eval()(x), seen, atol=1e-2, rtol=0)
 
 
-def test_features_standardised_by_the_first_batches():
-    """By mean and deviation of all of these together, though each has its own; later batches change nothing."""
-    batches = [3 + k % 5 + (1 + k % 3) * torch.randn(8, 2) for k in range(FIRST)]
-    norm = Standardised(2, norm="start")
+def test_standardise_by_the_first_batches():
+    """Mean and variance are those of all first batches together; later batches change nothing."""
+    batches = [3 + k % 5 + (1 + k % 3) * torch.randn(8, 2) for k in range(FIRST_BATCHES)]
+    norm = Standardise(2, norm="start")
     for batch in batches:
         norm(batch)
     together = torch.cat(batches)
@@ -185,17 +181,16 @@ def test_features_standardised_by_the_first_batches():
     expected = (later - together.mean(0)) / (together.var(0, correction=0) + norm.eps).sqrt()
     torch.testing.assert_close(norm(later), expected)
     norm(later).sum().backward()
-    assert (later.grad > 0).all()  # the batch's own mean is not taken away
+    assert (later.grad > 0).all()  # the mean of the batch is not subtracted
     torch.testing.assert_close(norm.eval()(later), expected)
-    network = Classifier(UnICORNN(2, 4), 3, readout="state+energy", feature_norm="start")
-    assert (network.features.standardise.norm, network.features.standardise_state.norm) == ("start", "start")
+    network = Classifier(UnICORNN(2, 4), 3, readout=FinalState(norm="start") + Energy())
+    assert {name: norm.norm for name, norm in network.features.norms.items()} == {"energy": "batch", "state": "start"}
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
-def test_the_state_at_each_sequences_end(model):
-    """Each sequence by itself; standardised by hand."""
+def test_the_final_state_is_that_of_each_sequence_alone(model):
     net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": "state"}).double().eval()
-    norm = net.features.standardise_state
+    norm = net.features.norms["state"]
     norm.running_mean.uniform_(-1, 1)
     norm.running_var.uniform_(0.1, 2)
     u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
@@ -207,21 +202,20 @@ def test_the_state_at_each_sequences_end(model):
         torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("start", ["carried", "rest"])
-def test_the_state_after_segments_is_the_last_ones(start):
-    reading = {"readout": "energy+state", "segments": 3, "segment_start": start}
-    net = Classifier(UnICORNN(2, 5, 2), 4, **reading).double().eval()
+@pytest.mark.parametrize("from_rest", [False, True])
+def test_the_final_state_after_segments_is_that_of_the_last(from_rest):
+    net = Classifier(UnICORNN(2, 5, 2), 4, readout=Energy(3, from_rest) + FinalState()).double().eval()
     u, lengths = torch.randn(12, 2, 2, dtype=torch.float64), torch.tensor([12, 6])
-    got = features(net, u, lengths)
+    got = raw_features(net, u, lengths)
     assert got.shape == (2, 10 + 20)
     for i, n in enumerate(lengths.tolist()):
-        _, state = net.rnn(u[2 * n // 3 if start == "rest" else 0 : n, i : i + 1])
+        _, state = net.rnn(u[2 * n // 3 if from_rest else 0 : n, i : i + 1])
         torch.testing.assert_close(got[i, 10:], torch.cat([*state.y[:, 0], *state.z[:, 0]]))
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn"])
-def test_the_state_moves_every_layer(model):
-    """In training, by its own gradient: the lower layer's part of the state alone reaches the lower layer."""
+def test_the_final_state_trains_every_layer(model):
+    """The lower layer's part of the state has gradients for the lower layer only."""
     net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": "state"})
     net(torch.randn(9, 4, 2)).square().sum().backward()
     assert all(p.grad is not None and p.grad.any() for p in net.parameters())
@@ -233,84 +227,99 @@ def test_the_state_moves_every_layer(model):
     assert not [name for name in reached if ".1" in name]
 
 
-def test_truncated_back_propagation_with_energies():
-    net = Classifier(UnICORNN(2, 5, 2), 3, readout="mean+energy+state").eval()
-    u = torch.randn(20, 3, 2, requires_grad=True)
-    torch.testing.assert_close(net(u, bptt=4), net(u))
-    (g,) = torch.autograd.grad(net(u, bptt=4).sum(), u)
-    assert not g[:16].any()
-    assert g[16:].any(2).all()
-    with pytest.raises(ValueError, match="bptt: expected 0 with 2 segments, got 4"):
-        Classifier(UnICORNN(2, 5), 3, readout="energy", segments=2)(u, bptt=4)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"readout": "energies"}, r"readout: expected one of 'last', 'mean', 'energy', 'state', or .* got 'energies'"),
-        ({"readout": ()}, r"readout: expected .* got \(\)"),
-        ({"readout": 3}, "readout: expected .* got 3"),
-        ({"segments": 2}, "segments: expected 1 without readout='energy', got 2"),
-        ({"readout": "energy", "segments": 0}, "segments: expected an integer >= 1, got 0"),
-        ({"readout": "energy", "segment_pool": "max"}, "segment_pool: expected one of 'mean', .* got 'max'"),
-        ({"readout": "energy", "segment_start": "zero"}, "segment_start: expected one of 'carried', .* got 'zero'"),
-    ],
-)
-def test_what_cannot_be_read(options, message):
-    with pytest.raises(ValueError, match=message):
-        Classifier(UnICORNN(2, 5), 3, **options)
-
-
-def test_more_segments_than_steps():
-    net = Classifier(UnICORNN(2, 5), 3, readout="energy", segments=4)
-    with pytest.raises(ValueError, match="segments: expected at most the 3 steps of the shortest sequence, got 4"):
-        net(torch.randn(9, 2, 2), torch.tensor([9, 3]))
-
-
-def test_mirrored_energies_do_not_know_the_sign():
+def test_mirrored_energies_do_not_depend_on_the_sign():
     rnn, u, lengths = UnICORNN(2, 5, 2, dtype=torch.float64), torch.randn(12, 3, 2).double(), torch.tensor([12, 7, 4])
     for b in rnn.b:
         torch.nn.init.uniform_(b, -1, 1)
-    reading = {"readout": "energy", "segments": 3, "segment_start": "rest"}
-    net = Classifier(rnn, 4, **reading, mirrored=True).double().eval()
+    net = Classifier(rnn, 4, readout=Energy(3, from_rest=True, mirrored=True)).double().eval()
     assert net(u, lengths).shape == (3, 4)
     torch.testing.assert_close(net(-u, lengths), net(u, lengths))
-    plain = Classifier(rnn, 4, **reading).double().eval()
-    mean = (features(plain, u, lengths) + features(plain, -u, lengths)) / 2
-    torch.testing.assert_close(features(net, u, lengths), mean)
-    assert "mirrored" in repr(net)
-
-
-def test_what_cannot_be_mirrored():
-    with pytest.raises(ValueError, match="mirrored: expected False but for readout='energy', got True with 'last'"):
-        Classifier(UnICORNN(2, 5), 3, mirrored=True)
-    with pytest.raises(TypeError, match="mirrored: expected"):
-        Classifier(UnICORNN(2, 5), 3, readout="energy", mirrored="yes")
-    net = Classifier(UnICORNN(2, 5), 3, readout="energy", mirrored=True)
-    with pytest.raises(ValueError, match="bptt: expected 0 with mirrored sequences, got 4"):
-        net(torch.randn(9, 2, 2), bptt=4)
-
-
-def test_a_readout_that_starts_from_zero():
-    net = Classifier(UnICORNN(2, 5), 3, readout="energy", readout_init="zero")
-    assert not net(torch.randn(9, 2, 2)).any()
-    with pytest.raises(ValueError, match="readout_init: expected one of 'kaiming', 'zero', got 'ones'"):
-        Classifier(UnICORNN(2, 5), 3, readout_init="ones")
-
-
-@pytest.mark.parametrize("readout", ["energy", "state"])
-def test_every_step_has_its_output_alone(readout):
-    with pytest.raises(ValueError, match=f"readout: expected 'last' with an output at every step, got '{readout}'"):
-        SequenceToSequence(UnICORNN(2, 5), 3, readout=readout)
-
-
-def test_names():
-    assert readouts("energy+last+energy") == ("last", "energy")
-    assert readouts(["mean"]) == ("mean",)
+    plain = Classifier(rnn, 4, readout=Energy(3, from_rest=True)).double().eval()
+    mean = (raw_features(plain, u, lengths) + raw_features(plain, -u, lengths)) / 2
+    torch.testing.assert_close(raw_features(net, u, lengths), mean)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_every_baseline_has_something_to_square_and_a_state(name):
+def test_every_baseline_has_energies_and_a_final_state(name):
     rnn = MODELS[name](2, 4, 2)
-    net = Features(rnn, "energy+state")
+    net = Features(rnn, Energy() + FinalState())
     assert net(rnn, torch.randn(6, 3, 2), None).shape == (3, net.size)
+
+
+# Text, and what is rejected
+
+EVERY = st.builds(
+    Energy, st.integers(1, 99), st.booleans(), st.sampled_from(["mean", "moments", "concat"]), st.just(False),
+    st.sampled_from(["batch", "start"]),
+)  # fmt: skip
+
+
+@given(
+    st.sets(st.one_of(st.just(Last()), st.just(Mean()), st.builds(FinalState, st.sampled_from(["batch", "start"])))),
+    EVERY,
+)
+def test_parsing_the_text_of_a_readout_restores_it(others, energies):
+    if len({type(each) for each in others}) < len(others):
+        return
+    readout = energies
+    for other in others:
+        readout = readout + other
+    assert parse(repr(readout)) == readout
+
+
+def test_texts():
+    assert repr(Energy() + Last() + Energy()) == "last+energy"
+    assert repr(parse(" energy(segments=8, from_rest=True, pool='moments')+last")) == (
+        "last+energy(segments=8, from_rest=True, pool='moments')"
+    )
+    assert parse("state(norm=start)") == FinalState(norm="start")  # quotes are optional
+    assert parse(EveryStep()) == parse("every_step")
+
+
+HUGE = "(" * 300 + "last" + ")" * 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["energies", "", (), 3, None, "last+", "last-mean", "energy(3)", "energy(pieces=3)", "energy(segments=1+1)",
+     "__import__('os')", "last.name", "energy(segments=__import__('os'))", "energy(**{'segments': 2})", HUGE,
+     "x" * 2000],
+)  # fmt: skip
+def test_texts_that_are_rejected(text):
+    with pytest.raises((BadValue, BadType), match=r"^(readout|segments): "):
+        Classifier(UnICORNN(2, 5), 3, readout=text)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("segments", {"segments": 0}), ("pool", {"pool": "max"}), ("norm", {"norm": "end"}),
+     ("from_rest", {"from_rest": 1}), ("mirrored", {"mirrored": "yes"})],
+)  # fmt: skip
+def test_options_that_are_rejected(name, options):
+    with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
+        Energy(**options)
+
+
+def test_combinations_that_are_rejected():
+    for one, other in ((Energy(), Energy(2)), (EveryStep(), Last()), (Energy(mirrored=True), Last())):
+        with pytest.raises(BadValue, match=r"^readout: "):
+            one + other
+    with pytest.raises(BadValue, match=r"^segments: "):
+        Classifier(UnICORNN(2, 5, bidirectional=True), 4, readout=Energy(segments=2))
+    with pytest.raises(BadValue, match=r"^segments: "):
+        Classifier(UnICORNN(2, 5), 3, readout=Energy(segments=4))(torch.randn(9, 2, 2), torch.tensor([9, 3]))
+
+
+@pytest.mark.parametrize(
+    ("readout", "uses"),
+    [(Last(), ()), (FinalState(), ()), (Mean(), ("step",)), (Energy(2), ("bptt", "step", "stream")),
+     (Last() + Energy(2), ("bptt", "step", "stream")), (EveryStep(), ("bptt", "page", "patch")),
+     (Energy(mirrored=True), ("bptt", "page", "step", "stream"))],
+)  # fmt: skip
+def test_uses_that_a_readout_rejects(readout, uses):
+    for use in ("bptt", "page", "patch", "step", "stream"):
+        if use in uses:
+            with pytest.raises(BadValue, match=r"^model: expected a readout that supports .* which "):
+                readout.check(use, "model")
+        else:
+            readout.check(use, "model")

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from docs.build.pages import RESULTS, measured, provenance, table
 from docs.build.reproduction.results import group, together
+from unicornn.readouts import parse
 
 PAGE = "docs/estimators.md"
 HEADS = {
@@ -116,9 +117,10 @@ def _setting(run: dict[str, Any]) -> tuple[str, ...]:
     options, reading = run["task_options"], run["model_options"]
     sequences = options.get("split") or run["variant"] or ("crops" if {"window", "crops"} & set(options) else "whole")
     sequences += ", stretched" if options.get("stretch") else ""
-    sizes = (str(reading.get("segments", 1)), str(run["training"]["epochs"]))
+    readout = parse(reading.get("readout", "last"))
+    sizes = (str(readout.segments), str(run["training"]["epochs"]))
     name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
-    return run["title"], sequences, reading.get("readout", "last"), *sizes, run["metric"], name
+    return run["title"], sequences, "+".join(part.name for part in readout.parts), *sizes, run["metric"], name
 
 
 def _row(name: str, own: dict[str, Any], methods: list[str]) -> list[str]:

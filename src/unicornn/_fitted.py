@@ -1,4 +1,4 @@
-"""The network of a fitted estimator, with what stands before and after it, for use without the estimator."""
+"""The network of a fitted estimator with its preprocessing, for use without the estimator."""
 
 from __future__ import annotations
 
@@ -13,65 +13,68 @@ from unicornn.models import Network
 
 
 def is_estimator(model: Any) -> bool:
-    """Whether it is one of ``unicornn.estimators``, fitted or not, without importing them."""
+    """Whether an object is one of ``unicornn.estimators``, fitted or not; does not import them."""
     return hasattr(model, "fit") and hasattr(model, "save_pretrained")
 
 
-def network_of(estimator: Any, what: str, gaps: bool = False) -> Network:
-    """A copy of an estimator's network, whose outputs are logits, or a regressor's numbers in their own units.
-
-    Args:
-        estimator: fitted with model="network".
-        what: is not possible with another one, for the error.
-        gaps: whether it is possible with missing="mask", where the network sees more channels than the series have.
-    """
+def check_fitted(estimator: Any) -> None:
     if not hasattr(estimator, "models_"):
         raise BadValue(f"model: expected a fitted estimator, got a {type(estimator).__name__} that is not fitted")
-    if tuple(estimator.models_) != ("network",):
-        raise BadValue(
-            f"model: expected an estimator fitted with model='network' (unicornn fit --model network), got one with "
-            f"{' and '.join(estimator.models_)}; {what} needs a single network. In Python it predicts as it is, also "
-            "live: unicornn.streams.Stream(model, window=…)"
-        )
-    if estimator.missing != "error" and not gaps:
-        raise BadValue(
-            f"model: expected an estimator with missing='refuse', got {estimator.missing!r}; {what} has no form for "
-            "gaps, which are filled before the network sees a series. Fill them yourself, and fit again"
-        )
-    network = copy.deepcopy(estimator._network).eval().cpu()
-    if not hasattr(estimator, "classes_"):
-        centre, spread = (torch.as_tensor(t, dtype=torch.float64) for t in (estimator._centre, estimator._spread))
-        with torch.no_grad():
-            network.readout.weight.copy_(spread[:, None] * network.readout.weight)
-            network.readout.bias.copy_(centre + spread * network.readout.bias)
-    return network
 
 
 class FittedNetwork(Network):
-    """What ``predict_proba`` or ``predict`` says of series (N, b, d) in their own units: (b, classes), (b,) or (b, k).
+    """``predict_proba`` or ``predict`` of an estimator as a network: series (N, b, d) in their original units to
+    (b, classes), (b,) or (b, k), in float64.
 
-    ``about``: the names of classes and channels, where there are any.
+    ``names``: the names of classes and channels, if there are any.
     """
 
-    centre: Tensor
-    spread: Tensor
-    about: dict[str, list[str]]
-    finish: str
+    input_mean: Tensor
+    input_deviation: Tensor
+    mean: Tensor
+    deviation: Tensor
+    names: dict[str, list[str]]
+    flat: bool
 
     @classmethod
-    def of(cls, estimator: Any, what: str) -> FittedNetwork:
-        network: Any = network_of(estimator, what)
+    def of(cls, estimator: Any, what: str, gaps: bool = False) -> FittedNetwork:
+        """A copy of the network of an estimator fitted with model="network".
+
+        Args:
+            estimator: Fitted estimator.
+            what: Purpose of the network, named in error messages.
+            gaps: Whether missing="mask" is possible, with which the network has more channels than the series.
+        """
+        check_fitted(estimator)
+        if tuple(estimator.models_) != ("network",):
+            raise BadValue(
+                f"model: expected an estimator fitted with model='network' (unicornn fit --model network), got one "
+                f"with {' and '.join(estimator.models_)}; {what} needs a single network. For live predictions in "
+                "Python use unicornn.streams.Stream(model, window=…)"
+            )
+        if estimator.missing != "error" and not gaps:
+            raise BadValue(
+                f"model: expected an estimator with missing='error', got {estimator.missing!r}; {what} cannot fill "
+                "gaps. Fill them before fitting"
+            )
+        network: Any = copy.deepcopy(estimator._network).eval().cpu()
         network.__class__ = cls
-        network.register_buffer("centre", torch.as_tensor(estimator._scaling.mean, dtype=torch.float64))
-        network.register_buffer("spread", torch.as_tensor(estimator._scaling.deviation, dtype=torch.float64))
-        names = {"channels": estimator.channel_names_, "classes": getattr(estimator, "classes_", None)}
-        network.about = {name: [str(each) for each in own] for name, own in names.items() if own is not None}
-        network.finish = "softmax" if "classes" in network.about else "flat" if estimator._flat else "none"
+        numbers = {"input_mean": estimator._scaling.mean, "input_deviation": estimator._scaling.deviation}
+        classes = getattr(estimator, "classes_", None)
+        if classes is None:
+            numbers |= {"mean": estimator._centre, "deviation": estimator._spread}
+        for name, values in numbers.items():
+            network.register_buffer(name, torch.as_tensor(values, dtype=torch.float64))
+        names = {"channels": estimator.channel_names_, "classes": classes}
+        network.names = {name: [str(each) for each in values] for name, values in names.items() if values is not None}
+        network.flat = classes is None and estimator._flat
         return network
 
-    def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
-        like = self.readout.weight.dtype
-        output = super().forward(((u.double() - self.centre) / self.spread).to(like), lengths, bptt)
-        if self.finish == "softmax":
-            return output.softmax(-1)
-        return output.squeeze(-1) if self.finish == "flat" else output
+    def prepare(self, u: Tensor) -> Tensor:
+        return ((u.double() - self.input_mean) / self.input_deviation).to(self.linear.weight.dtype)
+
+    def finish(self, scores: Tensor) -> Tensor:
+        if "classes" in self.names:
+            return scores.double().softmax(-1)
+        numbers = self.mean + self.deviation * scores.double()
+        return numbers.squeeze(-1) if self.flat else numbers

@@ -2,11 +2,12 @@
 
 There are two kinds of file:
 
-    sequence  u (N, b, d), lengths (b,) → output, and of a bare layer y, z; for any N and b. One Scan per layer.
+    sequence  u (N, b, d), lengths (b,) → output, and y, z for a layer; for any N and b. One Scan per layer.
     step      u (b, d), y, z (L, b, m) → output, y_next, z_next; for any b. The caller keeps the state between calls.
 
-States are float64, whatever the dtype of the input. ``python -m benchmarks.export`` measures why: after 2,000 steps at
-psMNIST's settings, outputs are off by more than 1e-5 with float32 states, and by less than 1e-6 with float64 ones.
+Both are traced from the equations in ``_ops.reference``, with states in float64 whatever the dtype of the input.
+``python -m benchmarks.export`` measures why: after 2,000 steps with psMNIST's settings, outputs differ by more than
+1e-5 with float32 states, and by less than 1e-6 with float64 states.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,148 +30,164 @@ from unicornn._files import atomic_path
 from unicornn._fitted import FittedNetwork, is_estimator
 from unicornn._layer import UnICORNN
 from unicornn._ops import reference
-from unicornn._state import UNIT, State
+from unicornn._state import State
 from unicornn._torch_internals import scan
+from unicornn._weights import time_steps
 from unicornn.errors import BadType, BadValue, ExportFailed
 from unicornn.models import Network, TextClassifier
+from unicornn.readouts import EveryStep
 
 KINDS = ("sequence", "step")
 TOLERANCE = 1e-5
-"""Of what a file gives in onnxruntime, relative to the largest output of the network, or to 1."""
-STEPS, LEAST = 2000, 16
-"""Over how many steps a new file is compared with the network, and at least."""
+"""Largest accepted difference between file and model, relative to the largest output, or to 1."""
+STEPS, FEWEST_STEPS = 2000, 16
+"""Number of steps over which a new file is compared with the model, and the least number."""
 
 
-class _Traced(UnICORNN):
-    """A layer in operations that torch's exporter can translate for any length: Eq. (6) inside of a scan.
+class _Direction(NamedTuple):
+    """The coefficients of all layers in one direction, as ``reference.drive`` reads them."""
 
-    Its exact final state is left in ``held.after``.
+    w: Tensor
+    V: list[Tensor]
+    b: Tensor
+    a: Tensor
+    Lambda: list[Tensor]
+    alpha: Tensor
+
+    @property
+    def S(self) -> int:
+        return len(self.V) - len(self.Lambda)
+
+
+class _TracedLayer(UnICORNN):
+    """A layer in operations that torch's exporter can translate: a scan of ``reference.step`` for sequences with
+    lengths, and a single call of it without lengths, for one step.
+
+    The exact states are in ``exact``: ``before`` if the caller has set one, ``after`` the run.
     """
 
-    held: SimpleNamespace
+    exact: SimpleNamespace
+    exact_a: Tensor
+    exact_alpha: Tensor
+
+    @classmethod
+    def replace_in(cls, model: nn.Module) -> tuple[Any, _TracedLayer]:
+        """A copy of the model whose layers are traced, and these layers."""
+        model = copy.deepcopy(model)
+        rnn: Any = _layers(model)
+        rnn.__class__ = cls
+        rnn.exact = SimpleNamespace(before=None)  # the exporter rejects modules that change their tensors
+        # Tensors, because the exporter rounds Python numbers to float32.
+        rnn.register_buffer("exact_a", time_steps(rnn.weights.c, rnn._dt, torch.float64))
+        rnn.register_buffer("exact_alpha", torch.tensor(rnn.alpha, dtype=torch.float64))
+        return model, rnn
 
     def forward(  # type: ignore[override]
         self, input: Tensor, state: Any = None, lengths: Tensor | None = None, output: str = "all"
     ) -> tuple[Tensor, State]:
-        u, D = input, 2 if self.bidirectional else 1
-        N, batch = u.shape[0], u.shape[1]
-        n = torch.arange(N, device=u.device)[:, None]
-        ends = torch.full((batch,), N, device=u.device) if lengths is None else lengths
-        running = n < ends
-        back = torch.where(running, ends - 1 - n, n)[:, :, None]
-        below, ys, zs = [u], [], []
+        D, dtype = 2 if self.bidirectional else 1, input.dtype
+        start = self.exact.before
+        if state is not None:  # the state after the previous segment, before it was rounded
+            start = self.exact.after
+        n = torch.arange(input.shape[0], device=input.device)[:, None]
+        running = None if lengths is None else (n < lengths)[:, :, None]
+        backwards = None if lengths is None else torch.where(n < lengths, lengths - 1 - n, n)[:, :, None]
+        below, ys, zs = [input], [], []
         for l in range(self.num_layers):
             outputs = []
-            for i in range(D * l, D * (l + 1)):
-                x = _drive(self, i, below)
-                x = x if i == D * l else x.gather(0, back.expand(-1, -1, x.shape[2]))
-                y, z = (u.new_zeros(batch, self.hidden_size, dtype=torch.float64) for _ in range(2))
-                if state is not None:  # the one in which these layers were left, before it was rounded
-                    y, z = self.held.after.y[i], self.held.after.z[i]
-                y, z, out = self._scan(i, x, running[:, :, None], y, z)
-                out = out if i == D * l else out.gather(0, back.expand(-1, -1, out.shape[2]))
-                outputs.append(torch.where(running[:, :, None], out, 0.0))
+            for direction in range(D):
+                k, i = self._coefficients(direction, D), D * l + direction
+                x = reference.drive(l, below, k)
+                if direction:
+                    assert backwards is not None
+                    x = x.gather(0, backwards.expand(-1, -1, x.shape[2]))
+                y, z = (
+                    x.new_zeros(x.shape[1:], dtype=torch.float64) if start is None else start[part][i]
+                    for part in range(2)
+                )
+                y, z, out = _run(l, x, y, z, k, running)
+                if direction:
+                    assert backwards is not None
+                    out = out.gather(0, backwards.expand(-1, -1, out.shape[2]))
+                outputs.append(out if running is None else torch.where(running, out, 0.0))
                 ys.append(y)
                 zs.append(z)
             below.append(outputs[0] if D == 1 else torch.cat(outputs, 2))
-        self.held.after = exact = State(torch.stack(ys), torch.stack(zs))
-        single = exact.map(lambda t: t.to(self.w[0].dtype))
-        return (below[-1] if output == "all" else torch.cat(list(single.y[-D:]), 1)), single
+        self.exact.after = State(torch.stack(ys), torch.stack(zs))
+        rounded = self.exact.after.map(lambda t: t.to(dtype))
+        return (below[-1] if output == "all" else torch.cat(list(rounded.y[-D:]), 1)), rounded
 
-    def _scan(self, i: int, x: Tensor, running: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        def step(carry: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor]) -> Any:
-            (y, z), (x_n, inside) = carry, now
-            y_n, z_n = _one(self, i, x_n, y, z)
-            y_n, z_n = torch.where(inside, y_n, y), torch.where(inside, z_n, z)
-            return (y_n, z_n), y_n.to(x_n.dtype, copy=True)  # a scan wants no aliases
-
-        (y, z), out = scan(step, (y, z), (x, running), dim=0)
-        return y, z, out
-
-
-class _OneStep(UnICORNN):
-    """A layer that goes one step on from ``held.before``, (y, z) in float64, to ``held.after``."""
-
-    held: SimpleNamespace
-
-    def forward(  # type: ignore[override]
-        self, input: Tensor, state: Any = None, lengths: Tensor | None = None, output: str = "all"
-    ) -> tuple[Tensor, State]:
-        below, ys, zs = [input[0]], [], []
-        for l in range(self.num_layers):
-            y, z = _one(self, l, _drive(self, l, below), self.held.before[0][l], self.held.before[1][l])
-            below.append(y.to(input.dtype))
-            ys.append(y)
-            zs.append(z)
-        self.held.after = exact = State(torch.stack(ys), torch.stack(zs))
-        return (below[-1][None] if output == "all" else below[-1]), exact.map(lambda t: t.to(input.dtype))
+    def _coefficients(self, direction: int, D: int) -> _Direction:
+        """The coefficients of all layers in one direction."""
+        w, V, b, _, Lambda = self.weights
+        matrices = [matrix for matrix in Lambda or () if matrix is not None]
+        return _Direction(
+            torch.stack(list(w))[direction::D],
+            list(V)[direction::D],
+            torch.stack(list(b))[direction::D],
+            self.exact_a[direction::D],
+            matrices[direction::D],
+            self.exact_alpha,
+        )
 
 
-def _one(layer: Any, i: int, x_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Eq. (6) for layer and direction i, on the layer's grid: x_n (b, m) without the bias, y and z (b, m) float64."""
-    dtype = x_n.dtype
-    a = layer.exact_dt[i] * torch.sigmoid(layer.c[i].double())
+def _run(
+    l: int, x: Tensor, y: Tensor, z: Tensor, k: _Direction, running: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Layer l over its drive x (N, b, m): the final y and z, and the outputs in the dtype of x."""
+    w, a = k.w[l], k.a[l]
+    if running is None:
+        y, z = reference.step(torch.tanh(w * y + x[0]), y, z, a, k.alpha)
+        return y, z, y[None].to(x.dtype)
 
-    def rounded(increment: Tensor) -> Tensor:
-        if dtype == torch.float64:  # whose grid is finer than float64 itself
-            return increment
-        return torch.round(increment / UNIT[dtype]) * UNIT[dtype]
+    def step(carry: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor]) -> Any:
+        (y, z), (x_n, inside) = carry, now
+        y_n, z_n = reference.step(torch.tanh(w * y + x_n), y, z, a, k.alpha)
+        y_n, z_n = torch.where(inside, y_n, y), torch.where(inside, z_n, z)
+        return (y_n, z_n), y_n.to(x_n.dtype, copy=True)  # a copy: a scan rejects aliases
 
-    t = torch.tanh(layer.w[i] * y.to(dtype) + (x_n + layer.b[i])).double()
-    return reference.step(t, y, z, a, layer.exact_alpha, rounded)
-
-
-def _drive(layer: UnICORNN, i: int, below: list[Tensor]) -> Tensor:
-    """V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of layer and direction i; ``below`` holds u, y¹, …, yˡ⁻¹."""
-    l, Λ = i // (2 if layer.bidirectional else 1), layer.Lambda[i]
-    x = below[l] @ layer.V[i].t()
-    return x if Λ is None else x + below[l - layer.skip_layers] @ Λ.t()
+    (y, z), outputs = scan(step, (y, z), (x, running), dim=0)
+    return y, z, outputs
 
 
 class _Sequence(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.rnn = _with(model, _Traced)
+        self.model, self.rnn = _TracedLayer.replace_in(model)
 
     def forward(self, u: Tensor, lengths: Tensor) -> Any:
         if isinstance(self.model, UnICORNN):
             output, _ = self.model(u, None, lengths)
-            return output, *self.rnn.held.after
-        return self.model(u, lengths)
+            return output, *self.rnn.exact.after
+        return self.model(u, lengths).to(self.rnn.w[0].dtype)
 
 
 class _Step(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.rnn = _with(model, _OneStep)
-        if isinstance(self.model, Network):
-            self.model.patch = 1  # the step's input is a whole patch
+        self.model, self.rnn = _TracedLayer.replace_in(model)
 
     def forward(self, u: Tensor, y: Tensor, z: Tensor) -> Any:
-        self.rnn.held.before = y, z
-        if isinstance(self.model, UnICORNN):
-            output = self.model(u[None], output="last")[0]
-        else:
-            output = self.model(u[None])
-            output = output[0] if self.model.every_step else output
-        return output, *self.rnn.held.after
+        self.rnn.exact.before = y, z
+        output = self.model(u[None])[0] if _has_every_output(self.model) else self.model(u[None])
+        output = output[0] if isinstance(self.model, UnICORNN) else output
+        return output.to(self.rnn.w[0].dtype), *self.rnn.exact.after
 
 
-def _with(model: nn.Module, kind: type[UnICORNN]) -> tuple[Any, Any]:
-    """A copy of the model whose layers do their steps as ``kind`` does; and these layers."""
-    model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
-    rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
-    rnn.__class__ = kind
-    rnn.batch_first, rnn.held = False, SimpleNamespace()  # tensors kept in the module itself would disturb the exporter
-    # As tensors, for the exporter rounds plain numbers to float32.
-    rnn.register_buffer("exact_dt", torch.tensor(rnn._dt, dtype=torch.float64))
-    rnn.register_buffer("exact_alpha", torch.tensor(rnn.alpha, dtype=torch.float64))
-    return model, rnn
+def _layers(model: Any) -> Any:
+    return model.rnn if isinstance(model, Network) else model
 
 
-def _checked(model: Any, kind: str) -> UnICORNN:
-    """The model's layers, if there can be such a file of it."""
-    rnn = model.rnn if isinstance(model, Network) else model
+def _has_every_output(model: Any) -> bool:
+    """Whether the model has an output at every step."""
+    return isinstance(model, UnICORNN) or model.readout == EveryStep()
+
+
+def _prepared(model: Any, kind: str) -> Any:
+    """A copy of the model as the file describes it, if a file of this kind is possible."""
+    if is_estimator(model):
+        model = FittedNetwork.of(model, "an ONNX file")
+    rnn = _layers(model)
     if not isinstance(rnn, UnICORNN):
         what = type(model).__name__ + (f" of {type(rnn).__name__}" if isinstance(model, Network) else "")
         raise BadType(
@@ -178,39 +195,39 @@ def _checked(model: Any, kind: str) -> UnICORNN:
         )
     if kind == "step" and rnn.bidirectional:
         raise BadValue("kind: expected 'sequence' for both directions, one of which starts at the end, got 'step'")
-    features = model.features if isinstance(model, Network) else None
-    whole = features is not None and ("mean" in features.readouts or features.segments > 1 or features.mirrored)
-    if kind == "step" and whole:
-        raise BadValue(
-            "kind: expected 'sequence' for a readout of the mean, over segments or mirrored, which no single state "
-            "tells, got 'step'; an estimator fitted with segments=1 has steps"
-        )
-    return rnn
+    if kind == "step" and isinstance(model, Network):
+        model.readout.check("step", "kind")
+    model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
+    _layers(model).batch_first = False
+    if kind == "step" and isinstance(model, Network):
+        model.patch = 1  # the input of a step is a whole patch
+    return model
 
 
 def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
-    """Writes a layer, a network or an estimator as an ONNX file, and checks it against the model in onnxruntime.
+    """Writes a layer, a network or an estimator to an ONNX file, and compares the file with the model in onnxruntime.
 
     Args:
-        model: a ``UnICORNN``, a network of ``unicornn.models`` with one, or an estimator fitted with model="network".
-            Dropout is off in the file.
-        path: of the file, which is there whole or not at all.
-        kind: "sequence", for whole sequences, or "step", for live use.
+        model: A ``UnICORNN``, a network of ``unicornn.models`` with one, or an estimator fitted with model="network".
+            Dropout is disabled in the file.
+        path: File to write. It is written completely or not at all.
+        kind: "sequence" for whole sequences, or "step" for live use.
 
     Inputs and outputs of the file, by name:
-        sequence: u (N, b, d) and lengths (b,), int64, to output: (N, b, m) and the last y and z (L, b, m), float64, of
-            a layer; what the network returns otherwise. u is (N, b), int64, for text. Sequences of fewer steps than
-            a network has segments get no error, but an answer without meaning.
-        step: u (b, d), y and z (L, b, m), float64, zero at first, to output, y_next and z_next. For a network with
+        sequence: u (N, b, d) and lengths (b,), int64, to output: for a layer (N, b, m), with the final y and z
+            (L, b, m) in float64; for a network, what it returns. For text, u is (N, b), int64. Sequences with fewer
+            steps than the readout has segments give a meaningless output instead of an error.
+        step: u (b, d), y and z (L, b, m) in float64, initially zero, to output, y_next and z_next. For a network with
             ``patch`` = k, u is (b, k·d).
-        of an estimator: u is a series as it was given to ``fit``, in float32, for its standardisation is part of the
-            file; output are the probabilities of the classes, or the predicted numbers. The file's metadata have the
-            names, in JSON: "unicornn.classes", "unicornn.channels".
+        estimators: u is a series in the units of ``fit``, as float32; standardisation is part of the file. The output
+            is the probability of each class, or the predicted numbers. Names are in the metadata, as JSON:
+            "unicornn.classes", "unicornn.channels".
 
     Returns: the path.
 
-    Raises ``ExportFailed`` if the file differs from the model by more than 1e-5 of its largest output over 2,000 steps;
-    over fewer, and with a warning of the logger "unicornn", where rounding alone makes the model differ from itself.
+    Raises ``ExportFailed`` if file and model differ by more than 1e-5 of the largest output over 2,000 steps. The
+    comparison uses fewer steps, with a warning of the logger "unicornn", if rounding alone changes the model's output
+    by that much.
 
     Example:
         >>> import tempfile, onnxruntime, torch
@@ -222,65 +239,65 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
         ['output', 'y_next', 'z_next']
     """
     checks.choice("kind", kind, KINDS)
-    if is_estimator(model):
-        model = FittedNetwork.of(model, "an ONNX file")
-    rnn = _checked(model, kind)
+    model = _prepared(model, kind)
     if not isinstance(path, (str, Path)) or (Path(path).exists() and not Path(path).is_file()):
         raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
-    path = Path(path)
-    wrapped = (_Sequence if kind == "sequence" else _Step)(model)
-    text = isinstance(model, TextClassifier)
-    inputs = _inputs(model, rnn, text, kind, N=4, b=3)
-    names = {"sequence": ["u", "lengths"], "step": ["u", "y", "z"]}[kind]
-    outputs = ["output"]
+    path, b = Path(path), "b"
+    settings: dict[str, Any] = {
+        "sequence": {
+            "input_names": ["u", "lengths"],
+            "output_names": ["output", "y", "z"] if isinstance(model, UnICORNN) else ["output"],
+            "dynamic_shapes": ({0: "N", 1: b}, {0: b}),
+        },
+        "step": {
+            "input_names": ["u", "y", "z"],
+            "output_names": ["output", "y_next", "z_next"],
+            "dynamic_shapes": ({0: b}, {1: b}, {1: b}),
+        },
+    }[kind]
+    traced, inputs = (_Sequence if kind == "sequence" else _Step)(model), _inputs(model, kind, N=4, b=3)
     if kind == "step":
-        outputs += ["y_next", "z_next"]
-    elif model is rnn:
-        outputs += ["y", "z"]
-    b: Any = "b"
-    shapes = {"sequence": ({0: "N", 1: b}, {0: b}), "step": ({0: b}, {1: b}, {1: b})}[kind]
-    with _quiet(), torch.no_grad():
-        program = torch.onnx.export(
-            wrapped, inputs, dynamo=True, dynamic_shapes=shapes, input_names=names, output_names=outputs, verbose=False
-        )
+        inputs = inputs[0][0], *inputs[1:]
+    with _quiet_exporter(), torch.no_grad():
+        program = torch.onnx.export(traced, inputs, dynamo=True, verbose=False, **settings)
     assert program is not None
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    RemoveUnusedNodesPass()(program.model)  # onnxruntime would complain about them
-    for name, own in getattr(model, "about", {}).items():
-        program.model.metadata_props[f"unicornn.{name}"] = json.dumps(own)
+    RemoveUnusedNodesPass()(program.model)  # onnxruntime warns about unused nodes
+    for name, values in getattr(model, "names", {}).items():
+        program.model.metadata_props[f"unicornn.{name}"] = json.dumps(values)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
         program.save(str(temporary), external_data=False)
-        _compare(temporary, model, rnn, text, kind)
+        _compare(temporary, model, kind)
     return path
 
 
-def _inputs(model: nn.Module, rnn: UnICORNN, text: bool, kind: str, N: int, b: int) -> tuple[Tensor, ...]:
-    """Random inputs of a file: N steps of sequences of which the last is half as long, or one step."""
-    generator, dtype = torch.Generator().manual_seed(0), rnn.w[0].dtype
-    patch = model.patch if isinstance(model, Network) and kind == "sequence" else 1
-    if text:
-        u = torch.randint(model.embedding.num_embeddings, (N, b), generator=generator)  # type: ignore[union-attr,arg-type]
+def _inputs(model: Any, kind: str, N: int, b: int) -> tuple[Tensor, ...]:
+    """Random input of N steps, and lengths, of which the last is N/2, or the state at rest."""
+    generator, rnn = torch.Generator().manual_seed(0), _layers(model)
+    if isinstance(model, TextClassifier):
+        u = torch.randint(model.embedding.num_embeddings, (N, b), generator=generator)
     else:
-        u = torch.randn(N, b, rnn.input_size // patch, generator=generator, dtype=dtype)
+        d, dtype = rnn.input_size // getattr(model, "patch", 1), rnn.w[0].dtype
+        u = torch.randn(N, b, rnn.input_size if kind == "step" else d, generator=generator, dtype=dtype)
         if isinstance(model, FittedNetwork):
-            u = (model.centre + model.spread * u).to(dtype)
+            u = (model.input_mean + model.input_deviation * u).to(dtype)
     if kind == "sequence":
         return u, torch.tensor([N] * (b - 1) + [max(N // 2, 1)])
-    state = torch.zeros(2, rnn.num_layers, b, rnn.hidden_size, dtype=torch.float64)
-    return u if N > 4 else u[0], state[0], state[1]
+    rest = torch.zeros(rnn.num_layers, b, rnn.hidden_size, dtype=torch.float64)
+    return u, rest, rest.clone()
 
 
-def _compare(path: Path, model: Any, rnn: UnICORNN, text: bool, kind: str) -> None:
-    """The file against the model, in onnxruntime."""
+def _compare(path: Path, model: Any, kind: str) -> None:
+    """Raises an error if the file's output in onnxruntime differs from the model's."""
     import numpy as np
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    inputs, wanted = _predictable(model, rnn, text, kind)
+    inputs, wanted = _reproducible(model, kind)
     u, *rest = (t.numpy() for t in inputs)
     if kind == "sequence":
         got = session.run(None, {"u": u, "lengths": rest[0]})[0]
@@ -289,7 +306,7 @@ def _compare(path: Path, model: Any, rnn: UnICORNN, text: bool, kind: str) -> No
         for u_n in u:
             output, y, z = session.run(None, {"u": u_n, "y": y, "z": z})
             outputs.append(output)
-        got = np.stack(outputs) if isinstance(model, UnICORNN) or model.every_step else outputs[-1]
+        got = np.stack(outputs) if _has_every_output(model) else outputs[-1]
     error = _difference(torch.from_numpy(got), wanted)
     if not error <= TOLERANCE:
         raise ExportFailed(
@@ -298,46 +315,40 @@ def _compare(path: Path, model: Any, rnn: UnICORNN, text: bool, kind: str) -> No
 
 
 @torch.no_grad()
-def _predictable(model: Any, rnn: UnICORNN, text: bool, kind: str) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Inputs over 2,000 steps and the model's output; or over as many fewer as it takes for the model to agree with
-    itself: where rounding grows with the length, V changed by a rounding changes the output beyond recognition."""
-    models = []
-    for changed in (False, True):
-        own = copy.deepcopy(model).eval().cpu()
-        layers: Any = own if isinstance(own, UnICORNN) else own.rnn
-        layers.batch_first = False
-        if isinstance(own, Network) and kind == "step":
-            own.patch = 1
-        for V in layers.V if changed else ():
-            V.mul_(
-                1 + torch.finfo(V.dtype).eps * torch.randn(V.shape, generator=torch.Generator().manual_seed(0)).sign()
-            )
-        models.append(own)
-    N = STEPS
+def _reproducible(model: Any, kind: str) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Inputs of up to 2,000 steps, and the model's output.
+
+    The number of steps is halved until the output no longer depends on rounding: until changing V by one rounding error
+    changes it by less than a tenth of the tolerance, because the file rounds more often.
+    """
+    perturbed, generator = copy.deepcopy(model), torch.Generator().manual_seed(0)
+    for V in _layers(perturbed).V:
+        V.mul_(1 + torch.finfo(V.dtype).eps * torch.randn(V.shape, generator=generator).sign())
+    N = 2 * STEPS
     while True:
-        inputs = _inputs(model, rnn, text, kind, N, b=2)
-        lengths = inputs[1] if kind == "sequence" else None
-        found = [own(inputs[0], lengths=lengths) for own in models]
-        wanted, again = (output[0] if isinstance(model, UnICORNN) else output for output in found)
-        if N <= LEAST or _difference(again, wanted) <= TOLERANCE / 10:  # the file rounds more often
-            break
         N //= 2
+        inputs = _inputs(model, kind, N, b=2)
+        lengths = inputs[1] if kind == "sequence" else None
+        outputs = [each(inputs[0], lengths=lengths) for each in (model, perturbed)]
+        wanted, other = (output[0] if isinstance(model, UnICORNN) else output for output in outputs)
+        if N <= FEWEST_STEPS or _difference(other, wanted) <= TOLERANCE / 10:
+            break
     if N < STEPS:
         logging.getLogger("unicornn").warning(
-            "unicornn: the file is compared with the model over %d steps of noise: over more, rounding alone changes "
-            "the model's own output by more than %g", N, TOLERANCE,
+            "unicornn: the file was compared with the model over %d steps of noise: over more steps, rounding alone "
+            "changes the model's output by more than %g", N, TOLERANCE,
         )  # fmt: skip
     return inputs, wanted
 
 
 def _difference(got: Tensor, wanted: Tensor) -> float:
-    """The largest, relative to the largest that was wanted, or to 1."""
+    """Largest difference relative to the largest wanted value, or to 1."""
     return float((got - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on packages that are not there and on names of axes."""
+def _quiet_exporter() -> Iterator[None]:
+    """Silences the exporter's messages about missing packages and the names of axes."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

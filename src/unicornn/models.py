@@ -1,60 +1,47 @@
-"""Networks for learning tasks: recurrent layers, and a linear map of what is read off them."""
+"""Networks for learning tasks: recurrent layers, a readout and a linear map of its features."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
+from unicornn._features import Features
 from unicornn._layer import UnICORNN
-from unicornn._readouts import Features
 from unicornn.errors import BadType, BadValue
+from unicornn.readouts import EveryStep, Last, Mean, Readout, parse
 
 
 class Network(nn.Module):
-    """Recurrent layers with the layer's contract and a linear readout, drawn as in the authors' code (Kaiming normal).
+    """Recurrent layers, a readout of ``unicornn.readouts`` and a linear map of its features.
 
     Args:
-        rnn: UnICORNN or one of ``unicornn.baselines``, time first.
-        outputs: how many numbers are read off.
-        every_step: read them off at every step instead of each sequence's last.
-        patch: so many inputs make one step of the layers, which then have input_size = patch·d: nothing of the input is
-            lost, and the sequence is shorter.
-        readout: what the readout sees, of "last", "mean", "energy" and "state"; several as a tuple or as "last+energy".
-            "last": each sequence's last output, the paper's way. "mean": the mean of all its outputs, for what is told
-            by the whole of a sequence, rather than to be remembered from a part of it. "energy": the logarithm of every
-            neuron's energy, of all layers, for signals whose start means nothing; averaged or side by side over
-            ``segments``. "state": y and z of every neuron, of all layers, as they are left at the end of each sequence,
-            standardised (of a baseline, all tensors of its state). It is the better choice where what is to be
-            remembered may be in any layer, and in the velocities as well as the positions: the phase at which the last
-            output happens to be does not matter then, since a linear map of y and z can undo any rotation.
-        segments: energies are taken at the end of so many equal pieces of each sequence, of its own length.
-        segment_pool: "mean", that of the segments' energies, "moments", their mean and their deviation, or "concat",
-            all of them, where their order matters.
-        segment_start: "carried", each segment starts where the one before it has ended, or "rest", each starts from
-            rest and is told by itself: the better choice for long recordings whose order does not matter.
-        mirrored: energies are the means of those for u and for -u, for signals whose sign means nothing.
-        readout_init: "kaiming", or "zero", from which few examples leave no chance number in the readout: with fewer
-            examples than features, training does not change what was drawn in the directions that it does not see.
-        feature_norm: "batch", energies and states are standardised over each batch of training, and later by what was
-            seen so far; or "start", by the first batches of training, once: the better choice where the sequences of a
-            batch are of similar length, and so have something in common that their own norm would take away.
+        rnn: Recurrent layers, time first: UnICORNN or one of ``unicornn.baselines``.
+        outputs: Number of outputs.
+        readout: Features of the layers from which the network predicts: a readout, or its text, as in
+            "energy(segments=8)". The default is the last output of each sequence, as in the paper.
+        patch: Number of consecutive inputs concatenated into one step (k). The layers then have input_size = k·d, and
+            sequences are k times shorter.
+        readout_init: Initial weights of the linear map: "kaiming", normally distributed as in the authors' code, or
+            "zero". With fewer examples than features, training leaves the directions that it does not see as they
+            were drawn; starting from zero removes that noise.
 
-    Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs).
+    Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs) with ``EveryStep``.
 
-    ``bptt`` truncates back-propagation through time: the gradient goes back through so many steps at the end of each
-    sequence, and not through the state in which they find the layers. 0 for all steps.
+    ``bptt`` truncates back-propagation through time: gradients cover the last ``bptt`` steps of each sequence and stop
+    at the state before them. 0 stands for all steps.
 
     Example:
         >>> import torch
         >>> from unicornn import UnICORNN
         >>> from unicornn.models import Network
-        >>> Network(UnICORNN(3, 16), 2, every_step=True)(torch.randn(100, 4, 3)).shape
-        torch.Size([100, 4, 2])
+        >>> from unicornn.readouts import Energy
+        >>> Network(UnICORNN(3, 16), 2, readout=Energy(segments=8))(torch.randn(100, 4, 3)).shape
+        torch.Size([4, 2])
     """
 
     def __init__(
@@ -62,71 +49,67 @@ class Network(nn.Module):
         rnn: nn.Module,
         outputs: int,
         *,
-        every_step: bool = False,
+        readout: str | Readout = "last",
         patch: int = 1,
-        readout: str | Sequence[str] = "last",
-        segments: int = 1,
-        segment_pool: str = "mean",
-        segment_start: str = "carried",
-        mirrored: bool = False,
         readout_init: str = "kaiming",
-        feature_norm: str = "batch",
     ) -> None:
         super().__init__()
         if not (isinstance(rnn, nn.Module) and hasattr(rnn, "num_layers")):
             raise BadType(f"rnn: expected UnICORNN or one of unicornn.baselines, got {type(rnn).__name__}")
         self.rnn = rnn
-        self.every_step = checks.flag("every_step", every_step)
+        self.readout = parse(readout)
         self.patch = checks.integer("patch", patch, 1)
-        self.features = Features(rnn, readout, segments, segment_pool, segment_start, mirrored, feature_norm)
-        if every_step and self.patch > 1:
-            raise BadValue(f"patch: expected 1 with an output at every step, got {self.patch}")
-        if every_step and self.features.readouts != ("last",):
-            raise BadValue(f"readout: expected 'last' with an output at every step, got {readout!r}")
-        self.readout = nn.Linear(self.features.size, checks.integer("outputs", outputs, 1))
+        if self.patch > 1:
+            self.readout.check("patch", "patch")
+        self.features = Features(rnn, self.readout)
+        self.linear = nn.Linear(self.features.size, checks.integer("outputs", outputs, 1))
         if checks.choice("readout_init", readout_init, ("kaiming", "zero")) == "kaiming":
-            nn.init.kaiming_normal_(self.readout.weight)
+            nn.init.kaiming_normal_(self.linear.weight)
         else:
-            nn.init.zeros_(self.readout.weight)
-        nn.init.zeros_(self.readout.bias)
+            nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
 
     def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
+        return self.finish(self.scores(self.prepare(u), lengths, bptt))
+
+    def prepare(self, u: Tensor) -> Tensor:
+        """The input of the recurrent layers (N, b, d), before patches are formed."""
+        return u
+
+    def scores(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
+        """The output of the linear map for prepared input u (N, b, d)."""
         checks.integer("bptt", bptt, 0)
         if not isinstance(u, Tensor) or u.dim() != 3:
             raise BadValue(f"u: expected a tensor of shape (N, b, d), got {checks.describe(u)}")
         if self.patch > 1:
             u, lengths = patched(u, lengths, self.patch)
-        truncated = 0 < bptt < u.shape[0]
-        if self.every_step:
-            if truncated:
-                raise BadValue(f"bptt: expected 0 with an output at every step, got {bptt}")
-            return self.readout(self.rnn(u, lengths=lengths)[0])
-        if truncated:
-            return self.readout(self.features(self.rnn, *self._tail(u, lengths, bptt)))
-        return self.readout(self.features(self.rnn, u, lengths))
+        if 0 < bptt < u.shape[0]:
+            return self.linear(self.features(self.rnn, *self._tail(u, lengths, bptt)))
+        return self.linear(self.features(self.rnn, u, lengths))
+
+    def finish(self, scores: Tensor) -> Tensor:
+        """The network's output from that of its linear map."""
+        return scores
 
     def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Any, tuple[Tensor, Tensor]]:
-        """The last steps of each sequence, (bptt, b, d); and without a gradient the state before them, and of the steps
-        that led there, the sum of the outputs and the number."""
-        if self.features.segments > 1 or self.features.mirrored:
-            why = "mirrored sequences" if self.features.mirrored else f"{self.features.segments} segments"
-            raise BadValue(f"bptt: expected 0 with {why}, got {bptt}")
+        """The last steps of each sequence (bptt, b, d), and, without gradients, the state before them, the sum of the
+        outputs up to there and their number."""
+        self.readout.check("bptt", "bptt")
         if lengths is not None and int(lengths.min()) <= bptt:
             raise BadValue(f"bptt: expected fewer steps than the shortest sequence's {int(lengths.min())}, got {bptt}")
         ends = torch.full((u.shape[1],), len(u)) if lengths is None else lengths.cpu()
         before = ends - bptt
-        mean = "mean" in self.features.readouts
+        averages = any(isinstance(part, Mean) for part in self.readout.parts)
         with torch.no_grad():
-            output, state = self.rnn(
-                u[: int(before.max())], lengths=None if lengths is None else before, output="all" if mean else "last"
-            )
+            earlier, wanted = u[: int(before.max())], "all" if averages else "last"
+            output, state = self.rnn(earlier, lengths=None if lengths is None else before, output=wanted)
         steps = (before + torch.arange(bptt)[:, None]).to(u.device)
-        total = output.sum(0) if mean else output  # zero in the padding
+        total = output.sum(0) if averages else output  # zero in the padding
         return u[steps, torch.arange(u.shape[1], device=u.device)], None, state, (total, before.to(u.device)[:, None])
 
 
 def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor | None]:
-    """Every k inputs as one: (N, b, d) to (N / k rounded up, b, k·d), the last one filled up with zeros.
+    """Concatenates every k inputs to one step: (N, b, d) to (N / k rounded up, b, k·d), padded with zeros at the end.
 
     Example:
         >>> import torch
@@ -141,7 +124,7 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
     checks.integer("k", k, 1)
     u = nn.functional.pad(u, (0, 0, 0, 0, 0, -u.shape[0] % k))
-    if lengths is not None:  # the padding that shares a step with the end of a sequence is zero too
+    if lengths is not None:  # padding within the last patch of a sequence has to be zero too
         inside = torch.arange(u.shape[0], device=u.device)[:, None] < lengths.to(u.device)
         u, lengths = torch.where(inside[:, :, None], u, 0.0), (lengths + k - 1) // k
     return u.unflatten(0, (-1, k)).transpose(1, 2).flatten(2), lengths
@@ -160,9 +143,9 @@ class Classifier(Network):
 
 
 class Regressor(Network):
-    """One number, (b,), or several, (b, outputs).
+    """One number per sequence, (b,), or several, (b, outputs).
 
-    ``standardise`` takes the mean and the deviation of the targets, so that the network need not learn them.
+    ``standardise`` sets the mean and the standard deviation of the targets, so that they need not be learned.
 
     Example:
         >>> import torch
@@ -175,28 +158,28 @@ class Regressor(Network):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, rnn: nn.Module, outputs: int, **reading: Any) -> None:
-        super().__init__(rnn, outputs, **reading)
+    def __init__(self, rnn: nn.Module, outputs: int, **options: Any) -> None:
+        super().__init__(rnn, outputs, **options)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
     def standardise(self, targets: Tensor) -> None:
-        """From now on a readout of 0 means the targets' mean, and one of 1 a deviation more."""
+        """Sets mean and deviation from the training targets: a score of 0 then stands for the targets' mean."""
         dense = isinstance(targets, Tensor) and targets.layout == torch.strided and not targets.is_meta
         if not (dense and targets.is_floating_point() and targets.numel()):
             raise BadValue(f"targets: expected a tensor of floating-point numbers, got {checks.describe(targets)}")
         deviation = targets.std(correction=min(1, targets.numel() - 1))
         if not (targets.isfinite().all() and deviation.isfinite()):
-            raise BadValue("targets: expected finite numbers with a finite variance, got others")
+            raise BadValue("targets: expected finite numbers with a finite variance, got NaN, infinity or an overflow")
         self.mean.fill_(targets.mean())
         self.deviation.fill_(deviation if deviation > 0 else 1.0)
 
-    def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
-        return self.mean + self.deviation * super().forward(u, lengths, bptt).squeeze(-1)
+    def finish(self, scores: Tensor) -> Tensor:
+        return self.mean + self.deviation * scores.squeeze(-1)
 
 
 class SequenceToSequence(Network):
-    """Numbers (N, b, outputs) at every step.
+    """Outputs at every step, (N, b, outputs).
 
     Example:
         >>> import torch
@@ -206,17 +189,21 @@ class SequenceToSequence(Network):
         torch.Size([100, 4, 2])
     """
 
-    def __init__(self, rnn: nn.Module, outputs: int, **reading: Any) -> None:
-        super().__init__(rnn, outputs, every_step=True, **reading)
+    def __init__(self, rnn: nn.Module, outputs: int, *, readout: str | Readout = "last", **options: Any) -> None:
+        if parse(readout) not in (Last(), EveryStep()):
+            raise BadValue(f"readout: expected 'last', which is read at every step, got {readout!r}")
+        super().__init__(rnn, outputs, readout=EveryStep(), **options)
 
 
 class TextClassifier(Classifier):
-    """A Classifier over words, (N, b) integers, embedded first; the vectors are trained too.
+    """A classifier of texts: sequences of words (N, b), int64, which are embedded first. The embedding is trained.
 
     Args:
-        vectors: (words, d), the words' initial vectors; word 0 is the padding, whose vector stays.
-        embedding_dropout: the share of the words, drawn anew for every batch, that are left out wherever they occur.
-        reading: what else any Network takes: ``patch``, ``readout``, ``segments``, ...
+        rnn: Recurrent layers with input_size = d.
+        outputs: Number of classes.
+        vectors: Initial word vectors (words, d). Word 0 is the padding, whose vector is not trained.
+        embedding_dropout: Fraction of the words that are replaced by zero wherever they occur, drawn for every batch.
+        options: Further arguments of ``Network``.
 
     Example:
         >>> import torch
@@ -228,24 +215,21 @@ class TextClassifier(Classifier):
     """
 
     def __init__(
-        self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, **reading: Any
+        self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, **options: Any
     ) -> None:
-        super().__init__(rnn, outputs, **reading)
+        super().__init__(rnn, outputs, **options)
         if not isinstance(vectors, Tensor) or vectors.dim() != 2 or not vectors.is_floating_point() or not len(vectors):
             raise BadType(f"vectors: expected a tensor of shape (words, d), got {checks.describe(vectors)}")
         embedding_dropout = checks.fraction("embedding_dropout", embedding_dropout)
         self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
-    def forward(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
+    def prepare(self, u: Tensor) -> Tensor:
         words = self.dropout(torch.ones(self.embedding.num_embeddings, 1, device=u.device))
-        return super().forward(self.embedding(u) * words[u], lengths, bptt)
+        return self.embedding(u) * words[u]
 
 
-READING: dict[str, Any] = {  # of any network, whatever its layers
-    "patch": 1, "readout": "last", "segments": 1, "segment_pool": "mean", "segment_start": "carried",
-    "mirrored": False, "readout_init": "kaiming", "feature_norm": "batch",
-}  # fmt: skip
+READING: dict[str, Any] = {"patch": 1, "readout": "last", "readout_init": "kaiming"}  # of any network
 START: dict[str, Any] = {"b_init": 0.0}  # of UnICORNN
 
 
@@ -282,7 +266,7 @@ def build(
 ) -> Network:
     """The network of a task: its kind, the recurrent model by name, its sizes and the layer's options.
 
-    Beyond those, what any Network takes (``patch``, ``readout``, ``segments``, ...), and ``b_init``: UnICORNN's biases
+    Beyond those, what any Network takes (``patch``, ``readout``, ``readout_init``), and ``b_init``: UnICORNN's biases
     b start from U(-b_init, b_init), by default from 0. There the layers are an odd function of their input (-u gives
     -y), and what does not depend on its sign, such as how much it moves, can be learned only as b grows.
 
@@ -309,14 +293,14 @@ def build(
 
 
 def free_parameters(rnn: nn.Module) -> int:
-    """Trained numbers of recurrent layers; where a constraint ties some (orthogonal matrices), only the free ones."""
+    """Number of trained parameters of recurrent layers. Constrained ones (orthogonal matrices) count as the number of
+    their free parameters."""
     own = getattr(rnn, "free_parameters", None)
     return int(own() if own else sum(p.numel() for p in rnn.parameters() if p.requires_grad))
 
 
 def count(network: Network) -> int:
-    """The number of trained parameters as the paper's tables have it: without word vectors, and where a constraint ties
-    some (orthogonal matrices), only the free ones.
+    """Number of trained parameters as in the paper's tables: without word vectors, see ``free_parameters``.
 
     Example:
         >>> from unicornn.models import build, count
@@ -325,7 +309,10 @@ def count(network: Network) -> int:
     """
     if not isinstance(network, Network):
         raise BadType(f"network: expected a Network, got {type(network).__name__}")
-    return free_parameters(network.rnn) + sum(p.numel() for p in network.readout.parameters())
+    return free_parameters(network.rnn) + sum(p.numel() for p in network.linear.parameters())
 
 
-__all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "build", "count"]
+__all__ = [
+    "Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "build", "count", "free_parameters",
+    "patched",
+]  # fmt: skip

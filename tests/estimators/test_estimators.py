@@ -375,10 +375,10 @@ def test_pieces():
     X = [x * (1 + i % 2) for i, x in enumerate(X)]
     y = np.arange(12) % 2
     estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=3, **SMALL).fit(X, y)
-    assert estimator._network.features.segments == 3  # of 16 steps at least
+    assert estimator._network.readout.segments == 3  # of 16 steps at least
     assert np.isfinite(estimator.predict_proba([x[:2] for x in X])).all()  # shorter than the pieces are many
     whole = UnICORNNClassifier("network", dt=0.5, max_epochs=1, readout="last+energy", **SMALL).fit(X, y)
-    assert whole._network.features.segments == 1
+    assert whole._network.readout.segments == 1
     assert estimator.transform(X).shape == (12, 2 * whole._network.rnn.hidden_size * whole._network.rnn.num_layers)
 
 
@@ -386,10 +386,10 @@ def test_a_state_is_read_at_the_end_of_a_series():
     X, y, _ = tones(12)
     estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=1, readout="state", **SMALL).fit(X, y)
     features, rnn = estimator._network.features, estimator._network.rnn
-    assert features.segments == 1
+    assert estimator._network.readout.segments == 1
     (one,) = estimator.transform(X[:1])
     with torch.no_grad():
         state = rnn(torch.as_tensor(estimator._scaling(X[0]), dtype=torch.float32)[:, None])[1]
-    norm = features.standardise_state
+    norm = features.norms["state"]
     own = (torch.cat([state.y[0, 0], state.z[0, 0]]) - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
     np.testing.assert_allclose(one, own, rtol=1e-4, atol=1e-5)

@@ -45,7 +45,7 @@ def test_answers_that_are_not_finite_are_no_class(fitted, part, tmp_path):
     if part == "bank":
         broken._ridge.intercept[:] = np.nan
     else:
-        broken._network.readout.bias.data[:] = np.nan
+        broken._network.linear.bias.data[:] = np.nan
     with pytest.raises(Diverged, match=f"X: expected series of which the {part} says finite numbers, got others"):
         broken.predict(X)
 

@@ -1,4 +1,4 @@
-"""Streams: the batch result, in whatever portions and company the samples arrive."""
+"""Streams: the answers are those for whole sequences, bit for bit however the samples arrive."""
 
 import threading
 
@@ -17,25 +17,24 @@ READOUTS = ["last", "mean", "energy", "state", "last+energy+state", "last+mean+e
 
 
 def network(readout="last", patch=1, dtype=torch.float32):
-    """A network whose readout matters."""
+    """A network whose features are standardised by random numbers."""
     torch.manual_seed(0)
-    net = (
-        Classifier(UnICORNN(2 * patch, 10, 3, dt=0.3, skip_layers=2), 3, patch=patch, readout=readout).to(dtype).eval()
-    )
-    for norm in net.features.children():
+    rnn = UnICORNN(2 * patch, 10, 3, dt=0.3, skip_layers=2)
+    net = Classifier(rnn, 3, patch=patch, readout=readout).to(dtype).eval()
+    for norm in net.features.norms.values():
         norm.running_mean.uniform_(-3, 0)
         norm.running_var.uniform_(0.5, 2)
     return net
 
 
 @torch.no_grad()
-def batch(net, u):
-    """What the network says of one sequence (N, d)."""
+def output_for(net, u):
+    """The network's output for one sequence (N, d)."""
     return net(torch.as_tensor(u, dtype=next(net.parameters()).dtype)[:, None])[0].numpy()
 
 
-def portions(data, series):
-    """Pushes of random keys, in random portions, until all series are through; each with what is told so far."""
+def random_pushes(data, series):
+    """Pushes of random keys with random numbers of samples, until all series are used up."""
     at = dict.fromkeys(series, 0)
     while any(at[key] < len(x) for key, x in series.items()):
         running = [key for key, x in series.items() if at[key] < len(x)]
@@ -50,11 +49,10 @@ def portions(data, series):
 
 @given(st.data())
 @settings(max_examples=30)
-def test_a_sequence_has_the_same_bits_in_any_company(data):
-    """And in any portions: alone and sample by sample, or among others that come and go."""
+def test_answers_do_not_depend_on_other_sequences_or_on_the_pushes(data):
     patch = data.draw(st.sampled_from([1, 1, 3]))
     window = data.draw(st.sampled_from([None, (6, 3), (9, 6)]))
-    options = {} if window is None else {"window": window[0], "every": window[1]}
+    options = {} if window is None else {"window": window[0], "hop": window[1]}
     net = network(
         data.draw(st.sampled_from(READOUTS)), patch, data.draw(st.sampled_from([torch.float32, torch.float64]))
     )
@@ -63,38 +61,38 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
         key: rng.standard_normal((data.draw(st.integers(1, 25)), 2)) for key in range(data.draw(st.integers(1, 40)))
     }
     stream, told = Stream(net, **options), {key: [] for key in series}
-    for push in portions(data, series):
-        for key, answers in stream.push(push, every_step=True).items():
+    for push in random_pushes(data, series):
+        for key, answers in stream.push(push, return_all=True).items():
             told[key].append(answers)
     for key in list(series)[:3]:
         alone = Stream(net, **options)
-        expected = [alone.push({key: x}, every_step=True)[key] for x in series[key]]
+        expected = [alone.push({key: x}, return_all=True)[key] for x in series[key]]
         assert np.concatenate(told[key]).tobytes() == np.concatenate(expected).tobytes()
 
 
 @pytest.mark.parametrize("patch", [1, 3])
 @pytest.mark.parametrize("readout", READOUTS)
-def test_networks_say_what_they_say_of_the_whole_sequence(readout, patch):
+def test_answers_agree_with_the_network(readout, patch):
     net, u = network(readout, patch, torch.float64), np.random.default_rng(0).standard_normal((40, 2))
-    every = Stream(net).push({"a": u}, every_step=True)["a"]
+    every = Stream(net).push({"a": u}, return_all=True)["a"]
     for n in (1, 2, 3, 17, 40):
-        np.testing.assert_allclose(every[n - 1], batch(net, u[:n]), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(every[n - 1], output_for(net, u[:n]), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(Stream(net).push({"a": u[:n]})["a"], every[n - 1])
 
 
 @pytest.mark.parametrize(("window", "every"), [(12, 3), (9, 6), (6, 9), (12, 12), (12, 1)])
 @pytest.mark.parametrize("patch", [1, 3])
-def test_windows_are_as_if_run_by_themselves(window, every, patch):
+def test_windows_agree_with_the_network(window, every, patch):
     every *= patch if every == 1 else 1
     net, u = network("last+mean+energy+state", patch, torch.float64), np.random.default_rng(0).standard_normal((50, 2))
-    stream, told = Stream(net, window=window, every=every), []
+    stream, told = Stream(net, window=window, hop=every), []
     for part in np.split(u, [1, 5, 6, 30, 31]):
-        rows = stream.push({"a": part, "b": u[:7]}, every_step=True)["a"]
+        rows = stream.push({"a": part, "b": u[:7]}, return_all=True)["a"]
         told += list(rows)
     ends = range(window, 51, every)
     assert len(told) == len(ends)
     for answer, end in zip(told, ends, strict=True):
-        np.testing.assert_allclose(answer, batch(net, u[end - window : end]), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(answer, output_for(net, u[end - window : end]), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -105,14 +103,14 @@ def test_ten_thousand_steps(dtype):
         expected = layer(u)[0].numpy()
     stream = Stream(layer)
     for start in range(0, 10_000, 2500):
-        told = stream.push({i: u[start : start + 2500, i] for i in range(2)}, every_step=True)
+        told = stream.push({i: u[start : start + 2500, i] for i in range(2)}, return_all=True)
         for i in range(2):
             off = np.abs(told[i] - expected[start : start + 2500, i]).max()
             assert off <= 1e-6 * np.abs(expected).max()
 
 
-def test_a_layer_says_what_it_is_asked_for():
-    from unicornn._readouts import log_energies
+def test_features_of_a_layer():
+    from unicornn.readouts import log_energies
 
     torch.manual_seed(0)
     layer, u = UnICORNN(2, 10, 2), torch.randn(30, 1, 2)
@@ -128,8 +126,8 @@ def test_a_layer_says_what_it_is_asked_for():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("m", [1, 10, B, B + 3, 2 * B + 1])
-def test_the_state_of_a_layer_of_any_size(m, dtype):
-    """Whatever is left of the last block of neurons; y of all layers and then z, not standardised."""
+def test_final_states_of_layers_of_any_size(m, dtype):
+    """y of all layers and then z, not standardised; also if the last block of neurons is incomplete."""
     torch.manual_seed(0)
     layer, u = UnICORNN(2, m, 3, dtype=dtype), torch.randn(20, 1, 2, dtype=dtype)
     with torch.no_grad():
@@ -139,21 +137,25 @@ def test_the_state_of_a_layer_of_any_size(m, dtype):
     np.testing.assert_allclose(told, torch.cat([state.y[:, 0], state.z[:, 0]]).flatten(), rtol=1e-5, atol=1e-6)
 
 
-def test_heads():
+def test_kinds_of_networks():
     torch.manual_seed(0)
     u = torch.randn(20, 2)
-    one, two = Regressor(UnICORNN(2, 8), 1), Regressor(UnICORNN(2, 8), 2)
-    for net, shape in ((one, ()), (two, (2,))):
-        net.standardise(torch.tensor([3.0, 5.0]))
+    for net, shape in (
+        (Regressor(UnICORNN(2, 8), 1), ()),
+        (Regressor(UnICORNN(2, 8), 2), (2,)),
+        (Network(UnICORNN(2, 8), 2), (2,)),
+    ):
+        if isinstance(net, Regressor):
+            net.standardise(torch.tensor([3.0, 5.0]))
         told = Stream(net).push({"a": u})["a"]
         assert told.shape == shape
-        np.testing.assert_allclose(told, batch(net, u), rtol=1e-5)
+        np.testing.assert_allclose(told, output_for(net, u), rtol=1e-5)
     forecast = SequenceToSequence(UnICORNN(2, 8), 3)
     with torch.no_grad():
         expected = forecast(u[:, None])[:, 0].numpy()
-    np.testing.assert_allclose(Stream(forecast).push({"a": u}, every_step=True)["a"], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(Stream(forecast).push({"a": u}, return_all=True)["a"], expected, rtol=1e-4, atol=1e-6)
     net = network()
-    assert Stream(net).predict_one("a", u) == batch(net, u).argmax()
+    assert Stream(net).predict_one("a", u) == output_for(net, u).argmax()
     text = TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(10, 4)).eval()
     words = torch.tensor([3, 1, 9])
     with torch.no_grad():
@@ -179,7 +181,7 @@ def test_estimators(readout):
     assert np.isclose(Stream(regressor).predict_one("a", X[3]), regressor.predict(X[3:4])[0], rtol=1e-4)
 
 
-def test_the_model_may_change_or_go():
+def test_later_changes_of_the_model_have_no_effect():
     layer, x = UnICORNN(2, 8), np.ones((5, 2))
     stream, other = Stream(layer), Stream(layer)
     first = stream.push({"a": x})["a"]
@@ -189,7 +191,7 @@ def test_the_model_may_change_or_go():
     np.testing.assert_array_equal(other.push({"a": x})["a"], first)
 
 
-def test_many_keys_come_and_go():
+def test_keys_that_are_dropped_and_come_back():
     layer, rng = UnICORNN(1, 4), np.random.default_rng(0)
     stream, alive, told = Stream(layer), {}, {}
     for _ in range(60):
@@ -226,8 +228,3 @@ def test_threads():
     assert not errors
     for key in range(8):
         np.testing.assert_array_equal(told[key], Stream(layer).push({0: x[:, key]})[0])
-
-
-def test_one_network_class_is_enough():
-    net = Network(UnICORNN(2, 8), 2).eval()
-    np.testing.assert_allclose(Stream(net).push({"a": np.ones((4, 2))})["a"], batch(net, np.ones((4, 2))), rtol=1e-5)

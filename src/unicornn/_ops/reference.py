@@ -19,28 +19,29 @@ ENERGY_FLOOR = 1e-8
 """Energies of this size or less count as zero: the logarithm of the energy and its gradient stay finite."""
 
 ENERGY_SERIES = 0.03
-"""Below this |w y| the energy uses a series: the logarithm would lose more digits the smaller w is."""
+"""Below this |w y|, log cosh loses digits to cancellation and a series is used."""
 
 
-def kick(t: Tensor, y: Tensor, a: Tensor, alpha: float) -> Tensor:
+def kick(t: Tensor, y: Tensor, a: Tensor, alpha: float | Tensor) -> Tensor:
     """a (t + α y): the amount that a step subtracts from z, with t = tanh(w y + x)."""
     return a * (t + alpha * y)
 
 
 def step(
-    t: Tensor, y: Tensor, z: Tensor, a: Tensor, alpha: float, rounded: Callable[[Tensor], Tensor] = lambda v: v
+    t: Tensor, y: Tensor, z: Tensor, a: Tensor, alpha: float | Tensor, rounded: Callable[[Tensor], Tensor] = lambda v: v
 ) -> tuple[Tensor, Tensor]:
     """One step of Eq. (6) from t = tanh(w y + x): the next y and z. ``rounded`` is applied to both increments."""
     z = z - rounded(kick(t, y, a, alpha))
     return y + rounded(a * z), z
 
 
-def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float) -> Tensor:
-    """Energy of each oscillator, ½z² + ½αy² + log cosh(w y) / w: Eq. (4) without input.
+def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float, x: Tensor | None = None) -> Tensor:
+    """The Hamiltonian of each oscillator, Eq. (4): ½z² + ½αy² + log cosh(w y + x) / w.
 
-    The last term vanishes in the limit w → 0. The energy may be negative where w < 0, as the force is repulsive there.
+    Without input x it is defined for w = 0 as well, where the last term vanishes; with x, that term is then y tanh(x),
+    which has the right force. The energy may be negative for w < 0, where the force is repulsive.
 
-    Shapes: y, z (..., m), w (m,) or broadcastable; the result has the shape of y.
+    Shapes: y, z (..., m); w (m,) or broadcastable; x like y; returns the shape of y.
 
     Example:
         >>> import torch
@@ -48,12 +49,20 @@ def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float) -> Tensor:
         >>> energy(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), alpha=1.0)
         tensor([2.5000, 2.9338])
     """
+    kinetic_and_spring = z**2 / 2 + alpha / 2 * y**2
+    if x is not None:
+        safe = torch.where(w == 0, 1.0, w)
+        return kinetic_and_spring + torch.where(w == 0, y * torch.tanh(x), _log_cosh((w * y + x).abs()) / safe)
     t = w * y
     near = t.abs() < ENERGY_SERIES
     far = torch.where(near, 1.0, t.abs())
-    log_cosh = far + torch.log1p(torch.expm1(-2 * far) / 2)
-    slope = torch.where(near, t / 2 * (1 - t**2 / 6 + 2 * t**4 / 45), log_cosh / torch.where(near, 1.0, t))
-    return z**2 / 2 + alpha / 2 * y**2 + slope * y
+    slope = torch.where(near, t / 2 * (1 - t**2 / 6 + 2 * t**4 / 45), _log_cosh(far) / torch.where(near, 1.0, t))
+    return kinetic_and_spring + slope * y
+
+
+def _log_cosh(t: Tensor) -> Tensor:
+    """log cosh(t) for t >= 0, without overflow."""
+    return t + torch.log1p(torch.expm1(-2 * t) / 2)
 
 
 def fade_rate(horizon: float) -> float:
@@ -84,7 +93,7 @@ class _ScaledGradient(torch.autograd.Function):
         return g * ctx.factor, None
 
 
-def _drive(l: int, below: Sequence[Tensor], p: Problem) -> Tensor:
+def drive(l: int, below: Sequence[Tensor], p: Any) -> Tensor:
     """x = V yˡ⁻¹ + b, plus Λ yˡ⁻ˢ⁻¹ with residual connections (Suppl. Eq. (75)). ``below`` holds u, y¹, …, yˡ⁻¹."""
     x = torch.nn.functional.linear(below[l], p.V[l], p.b[l])
     if l >= p.S:
@@ -102,7 +111,7 @@ def forward(p: Problem) -> tuple[Tensor, Tensor, Tensor]:
             y, z = ys[l], zs[l]
             if p.horizon:
                 y, z = (_ScaledGradient.apply(t, math.exp(-1 / p.horizon[l])) for t in (y, z))
-            y, z = step(torch.tanh(w[l] * y + _drive(l, below, p)), y, z, a[l], p.alpha)
+            y, z = step(torch.tanh(w[l] * y + drive(l, below, p)), y, z, a[l], p.alpha)
             if running is not None:
                 y, z = torch.where(running, y, ys[l]), torch.where(running, z, zs[l])
             ys[l], zs[l] = y, z
@@ -120,7 +129,7 @@ def inverse(p: Problem) -> tuple[Tensor, Tensor]:
         for l in range(len(p.V)):
             below.append(ys[l] if p.mask is None else ys[l] * p.mask[l])
             y = ys[l] - a[l] * zs[l]
-            z = zs[l] + kick(torch.tanh(w[l] * y + _drive(l, below, p)), y, a[l], p.alpha)
+            z = zs[l] + kick(torch.tanh(w[l] * y + drive(l, below, p)), y, a[l], p.alpha)
             if running is not None:
                 y, z = torch.where(running, y, ys[l]), torch.where(running, z, zs[l])
             ys[l], zs[l] = y, z

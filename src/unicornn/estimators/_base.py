@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
-from unicornn._readouts import readouts
 from unicornn.errors import BadType, BadValue, Diverged
 from unicornn.estimators import _arguments as arguments
 from unicornn.estimators import _network as networks
@@ -31,6 +30,7 @@ from unicornn.estimators._series import (
     plain,
     same_channels,
 )
+from unicornn.readouts import parse
 
 MODELS = ("bank", "network", "both")
 HALVINGS = 3  # of a time step that was chosen from the data, and with which training diverged
@@ -348,7 +348,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         checks.positive("lr", given["lr"])
         checks.not_negative("alpha", given["alpha"])
         checks.horizon(given["horizon"], int(given["num_layers"]))
-        readouts(self.readout)
+        parse(self.readout)
         checks.choice("layout", self.layout, LAYOUTS)
         checks.choice("missing", self.missing, MISSING)
         checks.flag("warm_start", given["warm_start"])

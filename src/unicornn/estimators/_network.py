@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from unicornn._layer import UnICORNN
-from unicornn._readouts import readouts
 from unicornn.errors import Diverged
 from unicornn.estimators._series import Series
 from unicornn.models import Network
+from unicornn.readouts import Energy, parse
 
 CLIP = 1.0  # the largest norm of a gradient
 SPREAD = 0.95  # the largest share of Δt that init="spread" gives to a neuron
@@ -87,17 +87,18 @@ def network(d: int, outputs: int, dt: float, settings: Settings) -> Network:
         )
         for b in rnn.b:  # else -u gives -y, and what does not depend on the sign is learned late
             nn.init.uniform_(b, -1, 1)
-        pieces: dict[str, Any] = {}
-        if settings.segments > 1:  # each is told by itself: undamped oscillators would carry along all before it
-            pieces = {"segments": settings.segments, "segment_start": "rest", "segment_pool": "moments"}
+        readout = parse(settings.readout)
+        if readout == Energy() and settings.segments > 1:
+            # From rest: undamped oscillators would carry along everything before a segment.
+            readout = Energy(segments=settings.segments, from_rest=True, pool="moments")
         # From zero, few series leave no chance number in the readout.
-        return Network(rnn, outputs, readout=settings.readout, readout_init="zero", **pieces).to(settings.device)
+        return Network(rnn, outputs, readout=readout, readout_init="zero").to(settings.device)
 
 
 def segments(most: int, readout: str, series: Series) -> int:
     """In how many pieces energies are measured: fewer than asked for where the shortest series has not the steps, and
     one if outputs or the state are read too, which are to have seen the whole of a series."""
-    return min(most, max(1, min(len(x) for x in series) // PIECE)) if readouts(readout) == ("energy",) else 1
+    return min(most, max(1, min(len(x) for x in series) // PIECE)) if parse(readout) == Energy() else 1
 
 
 def batch(series: Series, device: torch.device, shortest: int = 1) -> tuple[Tensor, Tensor | None]:
@@ -126,7 +127,7 @@ def outputs(net: Network, series: Series, size: int, features: bool = False) -> 
     rows, results = [], []
     with torch.no_grad():
         for chosen in batches(np.array([len(x) for x in series]), size):
-            u, lengths = batch([series[i] for i in chosen], device, net.features.segments)
+            u, lengths = batch([series[i] for i in chosen], device, net.readout.segments)
             results.append((net.features(net.rnn, u, lengths) if features else net(u, lengths)).cpu())
             rows.append(chosen)
     result = torch.cat(results).numpy()
@@ -155,7 +156,7 @@ def epoch(net: Network, optimiser: torch.optim.Optimizer, examples: Examples, si
     order = random.permutation(len(examples))
     for start in range(0, len(order), size):
         some = examples.rows(order[start : start + size])
-        u, lengths = batch(some.series, device, net.features.segments)
+        u, lengths = batch(some.series, device, net.readout.segments)
         value = loss(net(u, lengths), some.target.to(device), some.weight.to(device))
         optimiser.zero_grad()
         value.backward()
@@ -178,7 +179,7 @@ def warm_up(net: Network, examples: Examples) -> None:
     short = [x[: 2 - i] for i, x in enumerate(some.series)]
     with own_random_numbers(0):
         for k in {1, len(short)}:  # of one length, and of several
-            u, lengths = batch(short[:k], device, net.features.segments)
+            u, lengths = batch(short[:k], device, net.readout.segments)
             loss(net(u, lengths), some.target[:k].to(device), some.weight[:k].to(device)).backward()
         outputs(net, short, len(short))
 

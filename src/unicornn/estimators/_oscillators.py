@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unicornn import functional
-from unicornn._readouts import energy
+from unicornn._ops.reference import energy
 from unicornn.estimators._series import Scaling, Series
 
 ALPHA = 1.0

@@ -212,7 +212,7 @@ def _config(estimator: Any) -> dict[str, Any]:
         config["network"] = {
             "dt": estimator.dt_,
             "outputs": estimator._outputs(),
-            "segments": estimator._network.features.segments,
+            "segments": estimator._network.readout.segments,
         }
     return config
 
@@ -284,7 +284,7 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
         settings = estimator._settings(seed=0)
         settings.segments = checks.integer("segments", config["network"].get("segments", 1), 1)  # not up to version 3
         sizes = (settings.hidden_size, about["channels"]), (config["network"]["outputs"], settings.num_layers)
-        there = tensors["network.readout.weight"].shape[0], sum(name.startswith("network.rnn.w.") for name in tensors)
+        there = tensors["network.linear.weight"].shape[0], sum(name.startswith("network.rnn.w.") for name in tensors)
         if (tuple(tensors["network.rnn.V.0"].shape), there) != sizes:  # before memory is taken for what they say
             raise ValueError(f"network: expected the sizes of its tensors, got {sizes}")
         net = networks.network(about["channels"], config["network"]["outputs"], estimator.dt_, settings)

@@ -19,6 +19,7 @@ from unicornn.lab.tasks._base import Batch, Task
 from unicornn.lab.tasks._checked import load_checked
 from unicornn.lab.training._evaluate import config_of, load_network, task_of
 from unicornn.models import Network, TextClassifier, patched
+from unicornn.readouts import EveryStep, Last
 
 LYAPUNOV_STEPS = 200  # the fewest from which an exponent can be told
 VANISHING = 1e-6  # float32 has seven digits: what is so much smaller is lost beside the rest
@@ -62,16 +63,16 @@ def diagnose(
     u, lengths = _inputs(network, batch)
     N = len(u) if lengths is None else int(lengths.min())
     u = u[:N]  # the shortest sequence's length, so that the end is the end of all
-    rnn, readout = network.rnn, network.readout
+    rnn = network.rnn
 
     def loss(features: Tensor) -> Tensor:
-        output = readout(features)
+        output = network.linear(features)
         if task.kind == "classify":
             return nn.functional.cross_entropy(output, batch.target)
         target = batch.target[N - 1] if task.kind == "forecast" else batch.target[:, None]
         return nn.functional.mse_loss(output, target)
 
-    if network.features.readouts == ("last",):
+    if network.readout in (Last(), EveryStep()):
         profile = theory.gradient_profile(rnn, u, loss)
     else:
         u = u.detach().requires_grad_()

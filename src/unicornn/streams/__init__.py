@@ -1,4 +1,4 @@
-"""Live sequences: thousands of them that come and go, each carried on by the samples that have just arrived."""
+"""Live sequences: a model's answers for thousands of sequences, updated as their samples arrive."""
 
 from unicornn.streams._stream import Stream as Stream
 

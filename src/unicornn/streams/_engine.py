@@ -1,46 +1,63 @@
-"""States in rows, and the kernel that carries them on: what a stream is made of, without its keys."""
+"""The kernel of live sequences, and the rows of states that it carries on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unicornn._layer import UnICORNN
 from unicornn._ops.cpu import launch
 from unicornn._ops.cpu.sizes import ROWS, B
 from unicornn._ops.cpu.step import empty_packed
+from unicornn._state import RANGE, UNIT
 from unicornn._weights import time_steps
-
-Array = np.ndarray[Any, Any]
+from unicornn.readouts import Readout
+from unicornn.streams._rows import COUNT, Array, Rows
 
 
 def _kernel(module: str, name: str) -> Any:
     return launch.kernel(f"unicornn._ops.cpu.{module}", name)
 
 
-class Engine:
-    """The layers of a model, copied and packed, and rows of states.
+def product(F: Array, weight: Tensor) -> Array:
+    """F (n, f) times weightᵀ (f, k), with the same bits for every number of rows n."""
+    out = np.empty((len(F), len(weight)), F.dtype)
+    kernel = _kernel("step_kernels", "product")
+    launch.call(kernel, weight.dtype, np.ascontiguousarray(F), weight.detach().contiguous().numpy(), out, False)
+    return out
+
+
+class Engine(Rows):
+    """A copy of a model's layers, packed for the kernel, and rows of states.
+
+    S: states in grid units. sums: sums of the outputs, if their mean is read. steps: number of steps so far.
 
     Args:
-        rnn: of one direction.
-        readouts: which of "last", "mean", "energy" and "state" are read off, in this order.
+        rnn: Recurrent layers of one direction.
+        readout: Features that are computed, before they are standardised.
     """
 
-    def __init__(self, rnn: UnICORNN, readouts: tuple[str, ...]) -> None:
+    def __init__(self, rnn: UnICORNN, readout: Readout) -> None:
         self.L, self.m, self.d = rnn.num_layers, rnn.hidden_size, rnn.input_size
         self.dtype = torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32
-        self.number = np.float64 if self.dtype == torch.float64 else np.float32
-        self.alpha, self.readouts = float(rnn.alpha), readouts
-        sizes = {"last": self.m, "mean": self.m, "energy": self.L * self.m, "state": 2 * self.L * self.m}
-        self.width = sum(sizes[name] for name in readouts)
+        self.np_dtype = np.float64 if self.dtype == torch.float64 else np.float32
+        self.alpha = float(rnn.alpha)
+        self.read = [part.stream_name for part in readout.parts]
+        self.width = readout.size(rnn)
         self._pack(rnn)
         self.blocks = -(-self.m // B)
         kind = np.int64 if self.dtype == torch.float64 else np.float64
-        self.S: Array = np.zeros((0, self.L * self.blocks * 2 * B), kind)
-        self.sums: Array = np.zeros((0, self.m if "mean" in readouts else 0))
-        self.steps: Array = np.zeros(0, np.int64)
+        limit = RANGE / UNIT[self.dtype]
+        super().__init__(
+            {"grid": (-limit, limit), "steps": COUNT},
+            S=np.zeros((0, self.L * self.blocks * 2 * B), kind),
+            sums=np.zeros((0, self.m if "mean" in self.read else 0)),
+            steps=np.zeros(0, np.int64),
+        )
 
     def _pack(self, rnn: UnICORNN) -> None:
         own = rnn.weights.map(lambda t: t.detach().to("cpu", self.dtype, copy=True).contiguous())
@@ -53,43 +70,27 @@ class Engine:
         self.net = empty_packed(self.dtype, self.L, self.m, self.d, own.S, self.alpha)
         launch.call(_kernel("step_kernels", "pack_layers"), self.dtype, at, c, a, self.net)
 
-    def grow(self, rows: int) -> None:
-        """Room for so many rows, or more."""
-        have = len(self.steps)
-        if rows > have:
-            more = max(rows, 2 * have) - have
-            self.S, self.sums, self.steps = (
-                np.concatenate([t, np.zeros((more, *t.shape[1:]), t.dtype)]) for t in (self.S, self.sums, self.steps)
-            )
-
-    def reset(self, rows: Any) -> None:
-        """Rows at rest."""
-        self.S[rows], self.sums[rows], self.steps[rows] = 0, 0, 0
-
-    def copy(self, rows: Any) -> tuple[Array, Array, Array]:
-        return self.S[rows], self.sums[rows], self.steps[rows]
-
-    def put(self, rows: Any, parts: tuple[Array, Array, Array]) -> None:
-        self.S[rows], self.sums[rows], self.steps[rows] = parts
-
     def carry(
         self, slot: Array, u: Array, begin: Array, count: Array, asked: Array, commit: bool = True
     ) -> tuple[Array, Array]:
-        """Rows ``slot`` on by the ``count`` samples from ``begin`` on of u (·, d).
+        """Advances each row ``slot`` by ``count`` samples of u (·, d), starting at ``begin``.
 
-        Returns the features, (rows, width), or with ``asked`` = 2 (len(u), width), and which rows are out of range and
-        so were left as they were.
+        ``asked`` is 0 for no features, 1 for those after the last sample, and 2 for those after each sample. Without
+        ``commit`` the rows keep their states.
+
+        Returns the features, (rows, width), or (len(u), width) for asked = 2, and which rows left the range of states
+        and therefore were not changed.
         """
         order = np.argsort(-count, kind="stable")
         each = bool(len(asked)) and int(asked.max()) == 2
-        F = np.empty((len(u) if each else len(slot), self.width), self.number)
+        F = np.empty((len(u) if each else len(slot), self.width), self.np_dtype)
         bad = np.zeros(len(slot), np.int64)
         wanted = _kernel("stream_kernels", "Wanted")(
-            *(name in self.readouts for name in ("last", "mean", "energy", "state")), commit, self.alpha
+            *(name in self.read for name in ("last", "mean", "energy", "state")), commit, self.alpha
         )
         flat = np.ascontiguousarray(u).reshape(-1)
         samples = _kernel("stream_kernels", "Samples")(flat, begin[order], count[order], slot[order], asked[order])
-        states = _kernel("stream_kernels", "States")(self.S, self.sums, self.steps)
+        states = _kernel("stream_kernels", "States")(self["S"], self["sums"], self["steps"])
         blocks = -(-len(slot) // ROWS)
         threads = min(torch.get_num_threads(), blocks // 2)
         carry = _kernel("stream_kernels", "carry")
@@ -99,14 +100,14 @@ class Engine:
         return (F if each else F[back]), bad[back] > 0
 
     def saved(self, rows: Any) -> dict[str, Array]:
-        """For a file: Y and Z in grid units, int64, (rows, L, 2, m); the sums of the outputs; how many there were."""
-        blocks = self.S[rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)
+        """``grid``: y and z in grid units, int64, (rows, L, 2, m); ``sums`` and ``steps``."""
+        blocks = self["S"][rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)
         grid = blocks.reshape(-1, self.L, 2, self.blocks * B)[..., : self.m].astype(np.int64)
-        return {"grid": grid, "sums": self.sums[rows], "steps": self.steps[rows]}
+        return {"grid": grid, "sums": self["sums"][rows], "steps": self["steps"][rows]}
 
-    def restore(self, rows: Any, arrays: dict[str, Array]) -> None:
+    def restore(self, rows: Any, arrays: Mapping[str, Array]) -> None:
         grid = arrays["grid"]
-        room = np.zeros((len(grid), self.L, 2, self.blocks * B), self.S.dtype)
-        room[..., : self.m] = grid
-        blocks = room.reshape(len(grid), self.L, 2, self.blocks, B).transpose(0, 1, 3, 2, 4)
-        self.put(rows, (np.ascontiguousarray(blocks).reshape(len(grid), -1), arrays["sums"], arrays["steps"]))
+        padded = np.zeros((len(grid), self.L, 2, self.blocks * B), self["S"].dtype)
+        padded[..., : self.m] = grid
+        blocks = padded.reshape(len(grid), self.L, 2, self.blocks, B).transpose(0, 1, 3, 2, 4)
+        self.put(rows, {**arrays, "S": np.ascontiguousarray(blocks).reshape(len(grid), -1)})

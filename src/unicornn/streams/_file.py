@@ -1,7 +1,11 @@
-"""A stream as a safetensors file: keys, states in grid units, and what they belong to."""
+"""A stream as a safetensors file: keys, states in grid units, a description, and a digest of the whole file.
+
+The digest is the SHA-256 of the file with zeros in the place of the digest.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,45 +16,40 @@ from unicornn import _checks as checks
 from unicornn._files import atomic_write
 from unicornn._layer import UnICORNN
 from unicornn.errors import BadCheckpoint, BadType, BadValue, StreamFull
-from unicornn.streams._answers import answers_of
+from unicornn.streams._model import stream_model
+from unicornn.streams._rows import Array, Limits
 
 FORMAT, VERSION = "unicornn.streams", 1
-SETTINGS = ("capacity", "full", "idle")
+OPTIONS = ("capacity", "on_full", "ttl")
+NO_DIGEST = b"0" * 64
 
 
 def save(stream: Any, path: Path) -> Path:
     from safetensors.numpy import save as to_bytes
 
-    keys = list(stream._slots)
+    keys, model = list(stream._slots), stream._model
     for key in keys:
         if type(key) not in (str, int):
             raise BadType(f"key: expected strings or integers in a stream that is saved, got {checks.describe(key)}")
     slots = np.fromiter(stream._slots.values(), np.int64, len(keys))
-    engine, lanes, windows = stream._engine, stream._lanes, stream._windows
-    rows = (slots[:, None] * lanes + np.arange(lanes)).reshape(-1)
-    arrays = {
-        "keys": np.frombuffer(json.dumps(keys).encode(), np.uint8),
-        **engine.saved(rows),
-        "waiting": stream._waiting[slots],
-        "waits": stream._waits[slots],
-        "n": np.zeros(0, np.int64) if windows is None else windows.n[slots],
-    }
+    arrays = {"keys": np.frombuffer(json.dumps(keys).encode(), np.uint8), **stream._sequences.saved(slots)}
     about = {
         "format": FORMAT,
         "version": VERSION,
-        "model": stream._model.fingerprint,
-        "readouts": stream._model.readouts,
-        "window": None if windows is None else [windows.window, windows.every],
+        "model": model.fingerprint,
+        "readout": repr(model.readout),
+        "window": stream.window,
+        "hop": stream.hop,
     }
-    content = to_bytes({k: np.ascontiguousarray(v) for k, v in arrays.items()}, {"about": json.dumps(about)})
-    _write(path, content)
+    metadata = {"about": json.dumps(about), "sha256": NO_DIGEST.decode()}
+    content = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
+    _write(path, content.replace(NO_DIGEST, hashlib.sha256(content).hexdigest().encode(), 1))
     return path
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The file is there whole, or as it was before; also if the process is killed, or the disk is full."""
     if path.exists() and not path.is_file():  # a device would be replaced
-        raise BadValue(f"path: expected the path of a file to write, got {str(path)!r}, which is none")
+        raise BadValue(f"path: expected the path of a file to write, got {str(path)!r}, which is not a regular file")
     try:
         with atomic_write(path) as file:
             file.write(content)
@@ -59,48 +58,68 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def load(cls: Any, path: Path, model: Any, options: dict[str, Any]) -> Any:
-    from safetensors import SafetensorError, safe_open
-
-    options = dict(options)
-    unknown = sorted(set(options) - set(SETTINGS))
+    unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
-        raise BadType(f"options: expected {', '.join(SETTINGS)}, got {unknown[0]!r}")
+        raise BadType(f"options: expected {', '.join(OPTIONS)}, got {unknown[0]!r}")
     try:
-        with safe_open(str(path), framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError) as error:
-        raise BadCheckpoint(f"path: expected a stream's file, got {str(path)!r}: {error}") from error
-    if about.get("format") != FORMAT:
-        raise BadCheckpoint(f"path: expected a stream's file, got {str(path)!r}, which is something else")
-    if about.get("version") != VERSION:
-        raise BadCheckpoint(f"path: expected version {VERSION} of a stream's file, got {about.get('version')!r}")
-    try:
-        return _restored(cls, model, options, about, arrays)
-    except (KeyError, ValueError, IndexError, TypeError) as error:
-        if isinstance(error, (BadValue, BadType)):
-            raise
-        raise BadCheckpoint(f"path: expected a whole stream's file, got {str(path)!r}: {error}") from error
-
-
-def _restored(cls: Any, model: Any, options: dict[str, Any], about: Any, arrays: dict[str, Any]) -> Any:
-    found = answers_of(model, tuple(about["readouts"]) if isinstance(model, UnICORNN) else None)
-    if found.fingerprint != about["model"]:
+        about, arrays = _read(path)
+        keys = _keys(arrays.pop("keys"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadCheckpoint(f"path: expected an undamaged stream file, got {str(path)!r}: {error}") from error
+    found = stream_model(model, about.get("readout") if isinstance(model, UnICORNN) else None)
+    if found.fingerprint != about.get("model"):
         raise BadCheckpoint("model: expected the one with which the stream was saved, got another one")
-    if about["window"] is not None:
-        options["window"], options["every"] = (found.patch * count for count in about["window"])
-    own = found.readouts if isinstance(model, UnICORNN) else None
-    stream = cls(model, readout=own, **options)
-    keys = json.loads(arrays["keys"].tobytes())
+    readout = found.readout if isinstance(model, UnICORNN) else None
+    stream = cls(model, readout=readout, window=about.get("window"), hop=about.get("hop"), **options)
     if stream.capacity is not None and len(keys) > stream.capacity:
         raise StreamFull(f"capacity: expected at least the {len(keys)} sequences in the file, got {stream.capacity}")
-    if not keys:
-        return stream
-    slots, engine = stream._enter(keys), stream._engine
-    rows = (slots[:, None] * stream._lanes + np.arange(stream._lanes)).reshape(-1)
-    engine.restore(rows, arrays)
-    stream._waiting[slots], stream._waits[slots] = arrays["waiting"], arrays["waits"]
-    if stream._windows is not None:
-        stream._windows.n[slots] = arrays["n"]
-    stream._touch(slots)
+    if keys:
+        slots = stream._enter(keys)
+        _check(arrays, stream._sequences.saved(slots), stream._sequences.limits, found.gaps)
+        stream._sequences.restore(slots, arrays)
+        stream._touch(slots)
     return stream
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The description and the arrays of a file. Raises ValueError if it is damaged or something else."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    content = path.read_bytes()
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    metadata = json.loads(header)["__metadata__"]
+    about = json.loads(metadata["about"])
+    if about["format"] != FORMAT:
+        raise ValueError(f"its format is {about['format']!r:.40}, not {FORMAT!r}")
+    if about["version"] != VERSION:
+        raise ValueError(f"its version is {about['version']!r:.40}, not {VERSION}")
+    digest = str(metadata["sha256"]).encode()
+    if hashlib.sha256(content.replace(digest, NO_DIGEST, 1)).hexdigest().encode() != digest:
+        raise ValueError("its digest does not match its content")
+    try:
+        return about, from_bytes(content)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+
+
+def _keys(array: Array) -> list[Any]:
+    keys = json.loads(array.tobytes())
+    if not isinstance(keys, list) or any(type(key) not in (str, int) for key in keys):
+        raise ValueError("its keys are not strings and integers")
+    if len(set(keys)) < len(keys):
+        raise ValueError("its keys are not unique")
+    return keys
+
+
+def _check(arrays: dict[str, Array], expected: dict[str, Array], limits: Limits, gaps: bool) -> None:
+    """Raises an error unless the arrays have the form of those expected, and values within their limits."""
+    for name, like in expected.items():
+        array = arrays.get(name)
+        if array is None or array.shape != like.shape or array.dtype != like.dtype:
+            got = "nothing" if array is None else f"{array.shape} {array.dtype}"
+            raise BadCheckpoint(f"{name}: expected an array of shape {like.shape} and {like.dtype}, got {got}")
+        low, high = limits.get(name, (-np.inf, np.inf))
+        inside = (array >= low) & (array <= high) & (np.isfinite(array) if name not in limits else True)
+        if not (inside | (np.isnan(array) if gaps and name == "kept" else False)).all():
+            raise BadCheckpoint(f"{name}: expected finite values from {low:g} to {high:g}, got others")

@@ -1,4 +1,4 @@
-"""Samples as they come, checked, and as one array."""
+"""Checks the samples of a push and joins them to one array."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
+from unicornn.streams._rows import Array
 
-Array = np.ndarray[Any, Any]
 
-
-def arrays(samples: Any, d: int, number: Any, gaps: bool = False) -> tuple[list[Any], Array, Array]:
-    """The keys; all samples, (total, d), one key's after another's; and how many each has.
+def joined(samples: Any, d: int, dtype: Any, gaps: bool = False) -> tuple[list[Any], Array, Array]:
+    """The keys; the samples of all keys (total, d), key by key; and the number of samples of each key.
 
     Args:
-        samples: (d,) or (k, d) for each key; with d = 0 words, () or (k,), which come back as (total, 1).
-        number: the dtype of the result, but for words.
-        gaps: whether NaN is a sample.
+        samples: Samples (d,) or (k, d) by key; for d = 0 words, () or (k,), which are returned as (total, 1).
+        d: Number of channels, or 0 for words.
+        dtype: Dtype of the result, except for words.
+        gaps: Whether NaN is a valid sample.
     """
     if not isinstance(samples, Mapping):
         raise BadType(f"samples: expected a mapping from keys to samples, got {checks.describe(samples)}")
@@ -29,22 +29,22 @@ def arrays(samples: Any, d: int, number: Any, gaps: bool = False) -> tuple[list[
     keys, values = list(samples), list(samples.values())
     try:
         together: Array | None = np.array(values) if all(type(v) is np.ndarray for v in values) else None
-    except ValueError:  # of different lengths
+    except ValueError:  # different lengths
         together = None
     if together is not None and together.dtype.kind in "fiu" and d and together.shape[1:] == (d,):
-        u, count = together.astype(number), np.ones(len(keys), np.int64)
+        u, count = together.astype(dtype), np.ones(len(keys), np.int64)
     else:
-        each = [_one(key, value, d, number) for key, value in samples.items()]
+        each = [_of_one_key(key, value, d, dtype) for key, value in samples.items()]
         u, count = np.concatenate(each), np.array([len(x) for x in each])
-    fine = np.isfinite(u) | (gaps & np.isnan(u)) if d else np.ones(1, bool)
-    if not fine.all():
-        first = int(np.flatnonzero(~fine.all(1))[0])
+    valid = np.isfinite(u) | (gaps & np.isnan(u)) if d else np.ones(1, bool)
+    if not valid.all():
+        first = int(np.flatnonzero(~valid.all(1))[0])
         key = keys[int(np.searchsorted(np.cumsum(count), first, side="right"))]
         raise BadValue(f"samples[{checks.describe(key, (int, str))}]: expected finite numbers, got {u[first].tolist()}")
     return keys, u, count
 
 
-def _one(key: Any, value: Any, d: int, number: Any) -> Array:
+def _of_one_key(key: Any, value: Any, d: int, dtype: Any) -> Array:
     name = f"samples[{checks.describe(key, (int, str))}]"
     form = f"numbers of shape ({d},) or (k, {d})" if d else "words, an integer or (k,) of them"
     if isinstance(value, Tensor):
@@ -58,4 +58,4 @@ def _one(key: Any, value: Any, d: int, number: Any) -> Array:
     rows = x.reshape(1, -1) if x.ndim == (1 if d else 0) else x if d else x[:, None]
     if rows.ndim != 2 or rows.shape[1] != (d or 1) or not len(rows):
         raise BadValue(f"{name}: expected {form}, k >= 1, got shape {x.shape}")
-    return rows.astype(number if d else np.int64)
+    return rows.astype(dtype if d else np.int64)

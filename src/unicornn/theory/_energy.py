@@ -8,12 +8,9 @@ import torch
 from torch import Tensor
 
 from unicornn import _checks as checks
+from unicornn import readouts
 from unicornn._layer import UnICORNN
 from unicornn.theory._orbit import Orbit, check_orbit, orbits
-
-
-def _log_cosh(v: Tensor) -> Tensor:
-    return v.abs() + torch.log1p(torch.exp(-2 * v.abs())) - torch.log(torch.tensor(2.0, dtype=v.dtype))
 
 
 def energy(orbit: Orbit) -> Tensor:
@@ -29,10 +26,7 @@ def energy(orbit: Orbit) -> Tensor:
         torch.Size([50, 3, 4])
     """
     check_orbit(orbit)
-    y, z, w, x = orbit.y[1:], orbit.z[1:], orbit.w, orbit.x
-    safe = torch.where(w == 0, 1.0, w)
-    potential = torch.where(w == 0, y * torch.tanh(x), _log_cosh(w * y + x) / safe)
-    return orbit.alpha / 2 * y**2 + z**2 / 2 + potential
+    return readouts.energy(orbit.y[1:], orbit.z[1:], orbit.w, orbit.alpha, orbit.x)
 
 
 def hamiltonian(layer: UnICORNN, input: Tensor, state: Any = None) -> Tensor:

@@ -104,4 +104,4 @@ def test_one_fit_at_a_time(table, tmp_path):
 def test_pieces_of_a_network(table, tmp_path, segments):
     more = [] if segments is None else ["--segments", segments]
     run("fit", table, "--target", "kind", "--out", tmp_path / "m", "--model", "network", "--budget", 1, *more)
-    assert load(tmp_path / "m")._network.features.segments == (segments or 2)  # 40 steps: two of 16 at least
+    assert load(tmp_path / "m")._network.readout.segments == (segments or 2)  # 40 steps: two of 16 at least

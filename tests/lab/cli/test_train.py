@@ -63,11 +63,11 @@ def test_from_training_to_report():
 
 
 def test_energies_and_spread_time_scales():
-    settings = ("--set", "readout=last+energy", "--set", "segments=2", "--set", "init=spread", "--set", "patch=2")
+    settings = ("--set", "readout=last+energy(segments=2)", "--set", "init=spread", "--set", "patch=2")
     status, _ = unicornn("train", helpers.__file__, "--epochs", 2, *settings, "--out", "run")
     assert status == 0
     options = json.loads(Path("run/config.json").read_text())["model_options"]
-    assert (options["readout"], options["segments"], options["init"]) == ("last+energy", 2, "spread")
+    assert (options["readout"], options["init"]) == ("last+energy(segments=2)", "spread")
     for command in ("evaluate", "diagnose"):
         status, said = unicornn(command, "run", "--task", helpers.__file__)
         assert status == 0, said

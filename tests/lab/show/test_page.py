@@ -1,4 +1,4 @@
-"""The page on which a network thinks: its answers are Python's, backwards it comes to rest, and it fits on a phone."""
+"""The page of a network: its answers are Python's, it runs back to rest, and it fits on a phone."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from tests.browser import complaints, opened
 from unicornn import UnICORNN, models
 from unicornn.baselines import LSTM
 from unicornn.errors import BadType, BadValue
-from unicornn.lab.show import Sample, show
+from unicornn.lab.show import Sample, write_page
 
 CLASSES = ["slow", "</script><b>fast</b>", "$title"]
 
-# The page in frames as wide as a phone and a laptop; it is played, turned round and scrubbed as a reader would.
+# The page in frames of the width of a phone and of a laptop, played forwards and backwards by keyboard.
 MEASURE = """<!doctype html><title>measure</title>
 <pre id="measured"></pre>
 <iframe src="%s" style="width:390px;height:800px"></iframe><iframe src="%s" style="width:1280px;height:800px"></iframe>
@@ -27,7 +27,7 @@ addEventListener("load", async () => {
   for (const frame of document.querySelectorAll("iframe")) {
     const page = frame.contentDocument, root = page.documentElement, $ = id => page.getElementById(id);
     const press = key => page.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
-    frame.contentWindow.requestAnimationFrame = next => setTimeout(next, 16);  // virtual time draws no frames
+    frame.contentWindow.requestAnimationFrame = next => setTimeout(next, 16);  // there are no frames in virtual time
     const agreement = $("agreement").textContent;
     for (let k = 0; k < 12; k++) press("+");
     press("End");
@@ -35,7 +35,7 @@ addEventListener("load", async () => {
     press("ArrowLeft");
     await wait(300);
     const back = $("now").textContent;
-    const focused = $("slower");  // whose own the space bar is, while it has the focus
+    const focused = $("slower");  // the space bar belongs to a button that has the focus
     focused.dispatchEvent(new KeyboardEvent("keydown", {key: " ", bubbles: true, cancelable: true}));
     const still = $("play").textContent;
     press(" ");
@@ -53,10 +53,10 @@ addEventListener("load", async () => {
 </script>"""
 
 
-def network(**reading):
-    rnn = UnICORNN(2 * reading.get("patch", 1), 12, 3, dt=0.3, skip_layers=2, init="spread")
-    net = models.Classifier(rnn, 3, **reading)
-    net(torch.randn(60, 8, 2))  # the energies' and the states' mean and deviation
+def network(readout="last", patch=1):
+    rnn = UnICORNN(2 * patch, 12, 3, dt=0.3, skip_layers=2, init="spread")
+    net = models.Classifier(rnn, 3, readout=readout, patch=patch)
+    net(torch.randn(60, 8, 2))  # sets the mean and deviation of the features
     return net
 
 
@@ -65,20 +65,20 @@ def samples(n=2, N=101):
 
 
 @pytest.mark.parametrize(
-    "reading",
-    [{}, {"readout": "mean"}, {"readout": "last+energy", "patch": 3}, {"readout": "energy", "segments": 4},
-     {"readout": "energy", "segments": 4, "segment_pool": "concat"},
-     {"readout": "mean+energy", "segments": 4, "segment_pool": "moments", "segment_start": "rest"},
-     {"readout": "state"}, {"readout": "energy+state", "segments": 4, "segment_pool": "concat"}],
-    ids=str,
+    ("readout", "patch"),
+    [("last", 1), ("mean", 1), ("last+energy", 3), ("energy(segments=4)", 1), ("energy(segments=4, pool='concat')", 1),
+     ("mean+energy(segments=4, from_rest=True, pool='moments')", 1), ("state", 1),
+     ("energy(segments=4, pool='concat')+state", 1)],
 )  # fmt: skip
-def test_in_a_browser(tmp_path, reading):
-    page = show(network(**reading), samples(), tmp_path / "page.html", title="A <b>title</b>", classes=CLASSES)
+def test_in_a_browser(tmp_path, readout, patch):
+    page = write_page(
+        network(readout, patch), samples(), tmp_path / "page.html", title="A <b>title</b>", classes=CLASSES
+    )
     (tmp_path / "measure.html").write_text(MEASURE % (page.as_uri(), page.as_uri()))
     document, log = opened(tmp_path / "measure.html", tmp_path)
     assert not complaints(log)
     phone, laptop = json.loads(unescape(re.search(r'<pre id="measured">(.*?)</pre>', document, flags=re.S).group(1)))
-    steps = -(-101 // reading.get("patch", 1))
+    steps = -(-101 // patch)
     for seen in (phone, laptop):
         difference, rest = seen["agreement"].split("; ")
         assert float(difference) < 1e-4
@@ -95,7 +95,7 @@ def test_in_a_browser(tmp_path, reading):
 def test_a_regression(tmp_path):
     net = models.Regressor(UnICORNN(2, 5), 1)
     net.standardise(torch.tensor([70.0, 80.0]))
-    page = show(net, [Sample("one", torch.randn(30, 2), 75.0)], tmp_path / "page.html")
+    page = write_page(net, [Sample("one", torch.randn(30, 2), 75.0)], tmp_path / "page.html")
     document, log = opened(page, tmp_path)
     assert not complaints(log)
     agreement = re.search(r'<output id="agreement">(.*?);', document).group(1)
@@ -103,20 +103,19 @@ def test_a_regression(tmp_path):
     assert "truth: 75" in document
 
 
-def test_what_cannot_be_shown(tmp_path):
-    path = tmp_path / "page.html"
-    with pytest.raises(BadType, match="network: expected a network of signals with a UnICORNN"):
-        show(models.Classifier(LSTM(2, 5), 3), samples(), path)
-    with pytest.raises(BadValue, match="one direction and a readout at the end"):
-        show(models.SequenceToSequence(UnICORNN(2, 5), 3), samples(), path)
-    with pytest.raises(BadValue, match="network: expected mirrored=False"):
-        show(models.Classifier(UnICORNN(2, 5), 3, readout="energy", mirrored=True), samples(), path)
-    with pytest.raises(BadValue, match="samples: expected at least one"):
-        show(network(), [], path)
-    with pytest.raises(BadValue, match=r"samples\[0\].u: expected shape \(N, 2\), got \(5, 3\)"):
-        show(network(), [Sample("wide", torch.randn(5, 3))], path)
-    with pytest.raises(BadValue, match="samples: expected finite numbers in 'gap', got NaN or infinity"):
-        show(network(), [Sample("gap", torch.full((5, 2), torch.nan))], path)
-    with pytest.raises(BadValue, match="classes: expected 3 names"):
-        show(network(), samples(), path, classes=["a"])
+def test_networks_and_samples_that_are_rejected(tmp_path):
+    path, layer = tmp_path / "page.html", UnICORNN(2, 5)
+    for rejected in (
+        models.Classifier(LSTM(2, 5), 3),
+        models.Classifier(UnICORNN(2, 5, bidirectional=True), 3),
+        models.SequenceToSequence(layer, 3),
+        models.Classifier(layer, 3, readout="energy(mirrored=True)"),
+    ):
+        with pytest.raises((BadType, BadValue), match=r"^network: "):
+            write_page(rejected, samples(), path)
+    for bad in ([], [Sample("wide", torch.randn(5, 3))], [Sample("gap", torch.full((5, 2), torch.nan))]):
+        with pytest.raises(BadValue, match=r"^samples(\[0\].u)?: "):
+            write_page(network(), bad, path)
+    with pytest.raises(BadValue, match=r"^classes: "):
+        write_page(network(), samples(), path, classes=["a"])
     assert not path.exists()

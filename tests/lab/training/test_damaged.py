@@ -21,7 +21,7 @@ from unicornn.lab._run_folder import Run
 from unicornn.lab.data import _archives
 from unicornn.lab.diagnose import diagnose
 from unicornn.lab.report import report
-from unicornn.lab.show import show_run
+from unicornn.lab.show import write_run_page
 from unicornn.lab.tasks import Sequences
 from unicornn.lab.training._checkpoint import read
 
@@ -151,7 +151,7 @@ def test_pipes_are_not_waited_for(finished, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "use", [diagnose, lambda run, task: show_run(run, run / "page.html", split="valid", task=task)]
+    "use", [diagnose, lambda run, task: write_run_page(run, run / "page.html", split="valid", task=task)]
 )
 def test_what_looks_at_a_run_names_an_empty_split(finished, use):
     def load(source, options, seed):

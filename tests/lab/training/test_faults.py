@@ -49,9 +49,9 @@ def test_inputs_that_are_not_finite_are_named_and_end_the_run(tmp_path, split):
 def test_weights_that_are_lost_in_the_last_batch_are_not_the_best(tmp_path):
     def lose(loop):
         if loop.step == 14:
-            loop.network.readout.bias.data.fill_(math.nan)
+            loop.network.linear.bias.data.fill_(math.nan)
 
-    lost = r"weights: .* readout.bias has others in epoch 2.*--set lr"
+    lost = r"weights: .* linear.bias has others in epoch 2.*--set lr"
     with helpers.after_each_step(lose), pytest.raises(Diverged, match=lost):
         train(config(epochs=2), tmp_path / "run")
     assert not Run(tmp_path / "run").finished
@@ -62,8 +62,8 @@ def test_weights_that_are_lost_in_the_last_batch_are_not_the_best(tmp_path):
 def test_what_is_not_finite_is_no_class(tmp_path, monkeypatch):
     run = train(config(epochs=1), tmp_path / "run")
     good = weights(run.path)
-    save_file(good | {"readout.bias": torch.full((2,), math.nan)}, run.path / "best.safetensors")
-    with pytest.raises(Diverged, match=r"weights: .* readout.bias"):
+    save_file(good | {"linear.bias": torch.full((2,), math.nan)}, run.path / "best.safetensors")
+    with pytest.raises(Diverged, match=r"weights: .* linear.bias"):
         evaluate(run)
     save_file(good, run.path / "best.safetensors")
     monkeypatch.setattr(Network, "forward", lambda network, u, *_: torch.full((u.shape[1], 2), math.nan))
@@ -76,7 +76,7 @@ def test_a_gradient_that_overflows_stops_the_run_before_the_step(tmp_path):
 
     def overflow(loop):
         before.update({k: v.clone() for k, v in loop.network.state_dict().items()})
-        loop.network.readout.bias.register_hook(lambda gradient: gradient * math.inf)
+        loop.network.linear.bias.register_hook(lambda gradient: gradient * math.inf)
         before["loop"] = loop
 
     expected = r"gradient: its norm is inf in epoch 1, batch 2 of 7.*--set dt=.*--set alpha=.*--set horizon="
@@ -162,9 +162,9 @@ FORGERIES = {
     "a number": lambda about, tensors: about.update(step="7"),
     "sums": lambda about, tensors: about.update(sums=[]),
     "another tensor": lambda about, tensors: tensors.update(other=torch.zeros(1)),
-    "fewer tensors": lambda about, tensors: tensors.pop("network.readout.bias"),
-    "another shape": lambda about, tensors: tensors.update({"network.readout.bias": torch.zeros(3)}),
-    "other best weights": lambda about, tensors: tensors.update({"best.readout.bias": torch.zeros(3)}),
+    "fewer tensors": lambda about, tensors: tensors.pop("network.linear.bias"),
+    "another shape": lambda about, tensors: tensors.update({"network.linear.bias": torch.zeros(3)}),
+    "other best weights": lambda about, tensors: tensors.update({"best.linear.bias": torch.zeros(3)}),
     "no moments": lambda about, tensors: tensors.update({"optimizer.x.step": torch.zeros(1)}),
 }
 

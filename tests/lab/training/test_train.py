@@ -132,7 +132,7 @@ def test_a_budget_ends_the_run_and_leaves_a_result(tmp_path, monkeypatch):
 def test_nan_stops_with_where_and_what_to_try(tmp_path):
     train(config(epochs=1), tmp_path / "run")
     before = weights(tmp_path / "run")
-    poison = helpers.after_each_step(lambda loop: loop.network.readout.bias.data.fill_(math.nan))
+    poison = helpers.after_each_step(lambda loop: loop.network.linear.bias.data.fill_(math.nan))
     with pytest.raises(Diverged, match=r"nan in epoch 2, batch 2 of 7.*--set lr"), poison:
         train(config(epochs=2), tmp_path / "run", resume=True)
     assert same(before, weights(tmp_path / "run"))

@@ -37,15 +37,15 @@ def write_show(
     data: DataFolder = None,
 ) -> None:
     """One HTML page in which the network runs on samples of its data, forwards and backwards."""
-    from unicornn.lab.show import show_file, show_run
+    from unicornn.lab.show import write_file_page, write_run_page
 
     if file is None:
-        page = show_run(model, out, split=split, samples=samples, task=task_named(task), source=source_in(data))
+        page = write_run_page(model, out, split=split, samples=samples, task=task_named(task), source=source_in(data))
     else:
         from unicornn.lab.fit import read
 
         given = read(file, target, id_, time)
-        page = show_file(model, given, out, title=file.name, samples=samples, task=task_named(task))
+        page = write_file_page(model, given, out, title=file.name, samples=samples, task=task_named(task))
     _print(f"wrote {escape(str(page))}")
 
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page with a network's weights, some samples, and the few lines of JavaScript that run it."""
+"""One self-contained HTML page with the weights of a network, some samples, and the JavaScript that runs it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from torch import Tensor
 import unicornn
 from unicornn import UnICORNN, models
 from unicornn._files import atomic_write
-from unicornn._readouts import SMALL
+from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn._state import UNIT
 from unicornn.errors import BadType, BadValue
 
 FRAMES = 600
-"""Of a sequence played at the speed with which the page begins: ten seconds."""
+"""Number of frames of a sequence at the initial speed: ten seconds."""
+SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128]
+"""Steps per frame."""
 
 
 class Sample(NamedTuple):
-    """A sequence to be shown.
+    """A sequence on the page.
 
     Args:
-        name: what it is called in the list.
-        u: (N, d).
-        target: the number of its class, or the number to be predicted; None if it is not known.
+        name: Name in the list.
+        u: Signal (N, d).
+        target: Index of its class, or the number to be predicted; None if unknown.
 
     Example:
         >>> import torch
@@ -45,7 +47,7 @@ class Sample(NamedTuple):
     target: float | None = None
 
 
-def show(
+def write_page(
     network: models.Network,
     samples: Sequence[Sample],
     path: str | Path,
@@ -54,136 +56,125 @@ def show(
     classes: Sequence[str] | None = None,
     note: str = "",
 ) -> Path:
-    """Writes the page: no request, readable offline, on a phone and by keyboard.
+    """Writes the page. It makes no requests and works offline, on a phone and with a keyboard.
 
     Args:
-        network: of ``unicornn.models``, with a UnICORNN in one direction, read off at the end of a sequence.
-        samples: at least one; each is run by Python too, and the page compares its own answers.
-        path: of the page, which is there whole or not at all.
-        title: its heading.
-        classes: the names of the classes, for a classifier.
-        note: what else is to be said below the title.
+        network: Network of ``unicornn.models`` with a UnICORNN in one direction, and a readout at the end.
+        samples: At least one sample. The page compares its answers with those of Python.
+        path: HTML file to write. It is written completely or not at all.
+        title: Heading of the page.
+        classes: Names of the classes if the network is a classifier.
+        note: Addition to the line below the title.
 
     Returns: the path.
 
     Example:
         >>> import tempfile, torch
         >>> from unicornn import UnICORNN, models
-        >>> from unicornn.lab.show import Sample, show
+        >>> from unicornn.lab.show import Sample, write_page
         >>> network = models.Classifier(UnICORNN(2, 8), 3)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     page = show(network, [Sample("noise", torch.randn(100, 2))], folder + "/page.html", classes="abc")
+        ...     page = write_page(network, [Sample("noise", torch.randn(100, 2))], folder + "/page.html", classes="abc")
         ...     "oscillator" in page.read_text()
         True
     """
-    path = Path(path)
-    rnn = network.rnn
+    rnn, path = network.rnn, Path(path)
     if not isinstance(rnn, UnICORNN) or isinstance(network, models.TextClassifier):
         raise BadType(f"network: expected a network of signals with a UnICORNN, got {type(network).__name__}")
-    if rnn.bidirectional or network.every_step:
-        raise BadValue("network: expected one direction and a readout at the end of a sequence, got another")
-    if network.features.mirrored:
-        raise BadValue("network: expected mirrored=False, for the page shows a sequence once, got True")
-    if not samples:
-        raise BadValue("samples: expected at least one, got none")
-    outputs = network.readout.out_features
+    if rnn.bidirectional:
+        raise BadValue("network: expected one direction, got both")
+    network.readout.check("page", "network")
+    outputs, d = network.linear.out_features, rnn.input_size // network.patch
     if classes is not None and len(classes) != outputs:
         raise BadValue(f"classes: expected {outputs} names, one for each output, got {len(classes)}")
-    d = rnn.input_size // network.patch
+    if not samples:
+        raise BadValue("samples: expected at least one, got none")
     for i, sample in enumerate(samples):
         if sample.u.dim() != 2 or sample.u.shape[1] != d or not len(sample.u):
             raise BadValue(f"samples[{i}].u: expected shape (N, {d}), got {tuple(sample.u.shape)}")
         if not bool(sample.u.isfinite().all()):
             raise BadValue(f"samples: expected finite numbers in {sample.name!r}, got NaN or infinity")
-    answers = [_answer(network, sample.u) for sample in samples]
+    mean, deviation = _target_scale(network)
+    answers = [(mean + deviation * _scores(network, sample.u)).tolist() for sample in samples]
+    known = [*(v for answer in answers for v in answer), *(s.target for s in samples if s.target is not None)]
     longest = max(len(sample.u) for sample in samples) / network.patch
-    speeds = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128]
     data = {
-        "network": _network(network, rnn, d),
+        "network": _network_data(network, rnn, d) | {"mean": mean.tolist(), "deviation": deviation.tolist()},
         "classes": None if classes is None else list(classes),
         "outputs": ["prediction"] if outputs == 1 else [f"output {k + 1}" for k in range(outputs)],
-        "range": _range([v for answer in answers for v in answer], [s.target for s in samples]),
-        "speed": min(speeds, key=lambda speed: abs(speed - longest / FRAMES)),
+        "range": [min(known), max(known)],
+        "speeds": SPEEDS,
+        "speed": min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - longest / FRAMES)),
         "samples": [
-            {"name": s.name, "u": _numbers(s.u), "length": len(s.u), "target": s.target, "output": answer}
+            {"name": s.name, "u": _base64(s.u), "length": len(s.u), "target": s.target, "output": answer}
             for s, answer in zip(samples, answers, strict=True)
         ],
     }
-    here = resources.files("unicornn.lab.show")
-    page = Template(here.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+    layers = "one layer" if rnn.num_layers == 1 else f"{rnn.num_layers} layers"
+    subtitle = (
+        f"{layers} of {rnn.hidden_size} undamped oscillators, driven by {d} channel{'s' if d > 1 else ''}; "
+        f"{models.count(network):,} parameters; readout: {network.readout!r}"
+    )
+    folder = resources.files("unicornn.lab.show")
+    page = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title),
-        subtitle=html.escape("; ".join(filter(None, (_subtitle(network, rnn, d), note)))),
+        subtitle=html.escape("; ".join(filter(None, (subtitle, note)))),
         version=unicornn.__version__,
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        script="\n".join(here.joinpath(name).read_text(encoding="utf-8") for name in ("network.js", "player.js")),
+        script="\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("network.js", "player.js")),
     )
     with atomic_write(path, "w") as file:
         file.write(page)
     return path
 
 
-def _network(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
-    features, dtype = network.features, rnn.w[0].dtype
-    layers = [
-        {
-            "w": _numbers(rnn.w[l]),
-            "V": _numbers(rnn.V[l]),
-            "b": _numbers(rnn.b[l]),
-            "a": (rnn.dt[l] * torch.sigmoid(rnn.c[l].detach().double())).tolist(),
-            "Lambda": None if rnn.Lambda[l] is None else _numbers(rnn.Lambda[l]),
-        }
-        for l in range(rnn.num_layers)
-    ]
-    centre, scale = (network.mean, network.deviation) if isinstance(network, models.Regressor) else (0.0, 1.0)
+def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
+    """The network as network.js takes it."""
+    centre, scale = network.features.standardisation()
     return {
-        "layers": layers,
+        "layers": [
+            {
+                **{name: _base64(getattr(rnn, name)[l]) for name in ("w", "V", "b")},
+                "a": (rnn.dt[l] * torch.sigmoid(rnn.c[l].detach().double())).tolist(),
+                "Lambda": None if rnn.Lambda[l] is None else _base64(rnn.Lambda[l]),
+            }
+            for l in range(rnn.num_layers)
+        ],
         "d": d,
         "patch": network.patch,
         "alpha": rnn.alpha,
         "skip_layers": rnn.skip_layers,
-        "unit": UNIT[torch.float32 if dtype != torch.float64 else dtype],
-        "small": SMALL,
-        "readouts": list(features.readouts),
-        "segments": features.segments,
-        "segment_pool": features.segment_pool,
-        "segment_start": features.segment_start,
-        "standardise": _standardisation(getattr(features, "standardise", None)),
-        "standardise_state": _standardisation(getattr(features, "standardise_state", None)),
-        "readout": {"weight": _numbers(network.readout.weight), "bias": _numbers(network.readout.bias)},
-        "centre": float(centre),
-        "scale": float(scale),
+        "unit": UNIT[torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32],
+        "small": ENERGY_FLOOR,
+        "readouts": [{"name": part.name, **vars(part)} for part in network.readout.parts],
+        "segments": network.readout.segments,
+        "from_rest": network.readout.from_rest,
+        "centre": centre.tolist(),
+        "scale": scale.tolist(),
+        "weight": _base64(network.linear.weight),
+        "bias": _base64(network.linear.bias),
     }
 
 
-def _standardisation(norm: Any) -> dict[str, Any] | None:
-    if norm is None:
-        return None
-    return {"mean": norm.running_mean.tolist(), "variance": norm.running_var.tolist(), "eps": norm.eps}
+def _target_scale(network: models.Network) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each output: scores are in these units."""
+    numbers = (
+        torch.as_tensor(getattr(network, name, default)) for name, default in (("mean", 0.0), ("deviation", 1.0))
+    )
+    mean, deviation = (t.double().cpu().expand(network.linear.out_features) for t in numbers)
+    return mean, deviation
 
 
 @torch.no_grad()
-def _answer(network: models.Network, u: Tensor) -> list[float]:
+def _scores(network: models.Network, u: Tensor) -> Tensor:
     training = network.training
     network.eval()
     try:
-        like = network.readout.weight
-        return network(u[:, None].to(like)).reshape(-1).tolist()
+        return network.scores(u[:, None].to(network.linear.weight))[0].cpu()
     finally:
         network.train(training)
 
 
-def _numbers(t: Tensor) -> str:
+def _base64(t: Tensor) -> str:
+    """Numbers in float32, little-endian."""
     return base64.b64encode(t.detach().cpu().float().contiguous().numpy().astype("<f4").tobytes()).decode()
-
-
-def _range(answers: list[float], targets: list[float | None]) -> list[float]:
-    known = answers + [t for t in targets if t is not None]
-    return [min(known), max(known)]
-
-
-def _subtitle(network: models.Network, rnn: UnICORNN, d: int) -> str:
-    layers = "one layer" if rnn.num_layers == 1 else f"{rnn.num_layers} layers"
-    return (
-        f"{layers} of {rnn.hidden_size} undamped oscillators, driven by {d} channel{'s' if d > 1 else ''}; "
-        f"{models.count(network):,} parameters; read off: {' and '.join(network.features.readouts)}"
-    )

@@ -1,22 +1,28 @@
 "use strict";
-// The network: Eq. (6) on the layer's grid, forwards and backwards, and what is read off it.
+// The network: Eq. (6) on the layer's grid, forwards and backwards, its energies and its readouts.
 
-const numbers = text => new Float32Array(Uint8Array.from(atob(text), each => each.charCodeAt(0)).buffer);
+const floats = text => new Float32Array(Uint8Array.from(atob(text), each => each.charCodeAt(0)).buffer);
+
+// The features of each readout, before they are standardised.
+const READOUTS = {
+  last: network => [...network.top()],
+  mean: network => Array.from(network.sum, v => v / Math.max(network.n, 1)),
+  energy: (network, {pool}) => network.pooledEnergies(pool),
+  state: network => [...network.y, ...network.z].flatMap(each => [...each]),
+};
 
 class Network {
   constructor(data) {
-    Object.assign(this, data);
+    Object.assign(this, data, {weight: floats(data.weight), bias: floats(data.bias)});
     this.layers = data.layers.map(layer => ({
-      ...layer, w: numbers(layer.w), V: numbers(layer.V), b: numbers(layer.b), a: Float64Array.from(layer.a),
-      Lambda: layer.Lambda === null ? null : numbers(layer.Lambda),
+      w: floats(layer.w), V: floats(layer.V), b: floats(layer.b), a: Float64Array.from(layer.a),
+      Lambda: layer.Lambda === null ? null : floats(layer.Lambda),
     }));
-    this.W = numbers(data.readout.weight);
-    this.bias = numbers(data.readout.bias);
     this.m = this.layers[0].w.length;
   }
 
-  load(sample) {
-    this.u = numbers(sample.u);
+  start(sample) {
+    this.u = floats(sample.u);
     this.N = Math.ceil(sample.length / this.patch);
     this.rest();
   }
@@ -33,7 +39,9 @@ class Network {
     this.z = this.layers.map(() => new Float64Array(this.m));
   }
 
-  input(n) {  // of step n, counted from 0: a patch of samples, zero beyond the end
+  top() { return this.y[this.layers.length - 1]; }
+
+  input(n) {  // input of step n, counted from 0: a patch of samples, zero beyond the end
     const width = this.d * this.patch, at = n * width;
     return Float64Array.from({length: width}, (_, i) => this.u[at + i] || 0);
   }
@@ -41,7 +49,7 @@ class Network {
   rounded(x) { return Math.round(x / this.unit) * this.unit; }
 
   drive(l, below) {  // V y + Λ y' + b
-    const layer = this.layers[l], x = new Float64Array(this.m);
+    const layer = this.layers[l], x = Float64Array.from(layer.b);
     const add = (V, y) => {
       for (let j = 0; j < this.m; j++) {
         let s = 0;
@@ -51,48 +59,45 @@ class Network {
     };
     add(layer.V, below[l]);
     if (layer.Lambda) add(layer.Lambda, below[l - this.skip_layers]);
-    return x.map((v, j) => v + layer.b[j]);
+    return x;
   }
 
   force(l, x, j) { return Math.tanh(this.layers[l].w[j] * this.y[l][j] + x[j]) + this.alpha * this.y[l][j]; }
 
   step() {
     const below = [this.input(this.n)];
-    for (let l = 0; l < this.layers.length; l++) {
-      const x = this.drive(l, below), a = this.layers[l].a, y = this.y[l], z = this.z[l];
+    this.layers.forEach(({a}, l) => {
+      const x = this.drive(l, below), y = this.y[l], z = this.z[l];
       for (let j = 0; j < this.m; j++) {
         z[j] -= this.rounded(a[j] * this.force(l, x, j));
         y[j] += this.rounded(a[j] * z[j]);
       }
       below.push(y);
-    }
+    });
     this.n++;
-    const top = this.y[this.layers.length - 1];
-    this.sum.forEach((_, j) => this.sum[j] += top[j]);
+    this.top().forEach((v, j) => this.sum[j] += v);
     if (this.atCut()) {
-      this.cuts.push({energies: this.energies(), y: this.y, z: this.z});
-      if (this.segment_start === "rest") this.stop();
+      this.cuts.push({energies: this.logEnergies(), y: this.y, z: this.z});
+      if (this.from_rest) this.stop();
     }
   }
 
   undo() {
     if (this.atCut()) ({y: this.y, z: this.z} = this.cuts.pop());
-    const top = this.y[this.layers.length - 1];
-    this.sum.forEach((_, j) => this.sum[j] -= top[j]);
+    this.top().forEach((v, j) => this.sum[j] -= v);
     this.n--;
     const below = [this.input(this.n)];
-    for (let l = 0; l < this.layers.length; l++) {
-      const a = this.layers[l].a, y = this.y[l], z = this.z[l], after = Float64Array.from(y);
-      const x = this.drive(l, below);
+    this.layers.forEach(({a}, l) => {
+      const x = this.drive(l, below), y = this.y[l], z = this.z[l];
+      below.push(Float64Array.from(y));
       for (let j = 0; j < this.m; j++) {
         y[j] -= this.rounded(a[j] * z[j]);
         z[j] += this.rounded(a[j] * this.force(l, x, j));
       }
-      below.push(after);
-    }
+    });
   }
 
-  atCut() {  // whether a segment ends after the steps so far; the last one ends with the sequence
+  atCut() {  // whether a segment other than the last ends after the steps so far
     for (let i = 1; i < this.segments; i++) if (this.n === Math.floor(this.N * i / this.segments)) return true;
     return false;
   }
@@ -104,49 +109,28 @@ class Network {
     return z * z / 2 + this.alpha / 2 * y * y + slope * y;
   }
 
-  energies() {
-    const all = [];
-    for (let l = 0; l < this.layers.length; l++)
-      for (let j = 0; j < this.m; j++) all.push(Math.log(this.energy(l, j) ** 2 + this.small ** 2) / 2);
-    return all;
+  logEnergies() {
+    return this.y.flatMap((each, l) => Array.from(each, (_, j) => Math.log(this.energy(l, j) ** 2 + this.small ** 2) / 2));
   }
 
-  pooled(pieces) {
-    if (this.segment_pool === "concat") return pieces.flat();
-    const over = f => pieces[0].map((_, k) => pieces.reduce((s, piece) => s + f(piece[k], k), 0) / pieces.length);
-    const mean = over(E => E);
-    if (this.segment_pool === "mean") return mean;
-    return [...mean, ...over((E, k) => (E - mean[k]) ** 2).map(v => Math.sqrt(v + this.small))];
-  }
-
-  standardised(own, {mean, variance, eps}) {  // a segment that has not come yet counts as the mean
-    return mean.map((centre, k) => k < own.length ? (own[k] - centre) / Math.sqrt(variance[k] + eps) : 0);
-  }
-
-  features() {
-    const top = this.y[this.layers.length - 1], found = [];
-    for (const name of this.readouts) {
-      if (name === "last") found.push(...top);
-      if (name === "mean") found.push(...this.sum.map(v => v / Math.max(this.n, 1)));
-      if (name === "energy") {
-        const pieces = this.cuts.map(cut => cut.energies);
-        if (!this.atCut()) pieces.push(this.energies());
-        found.push(...this.standardised(this.pooled(pieces), this.standardise));
-      }
-      if (name === "state") {
-        const state = [...this.y, ...this.z].flatMap(each => Array.from(each));
-        found.push(...this.standardised(state, this.standardise_state));
-      }
-    }
-    return found;
+  pooledEnergies(pool) {  // of the segments so far; with "concat", those to come are undefined
+    const segments = this.cuts.map(cut => cut.energies);
+    if (!this.atCut()) segments.push(this.logEnergies());
+    if (pool === "concat") return Array.from({length: this.segments}, (_, k) => segments[k] ?? segments[0].map(() => undefined)).flat();
+    const average = f => segments[0].map((_, k) => segments.reduce((s, each) => s + f(each[k], k), 0) / segments.length);
+    const mean = average(E => E);
+    if (pool === "mean") return mean;
+    return [...mean, ...average((E, k) => (E - mean[k]) ** 2).map(v => Math.sqrt(v + this.small))];
   }
 
   output() {
-    const x = this.features();
+    const raw = this.readouts.flatMap(readout => READOUTS[readout.name](this, readout));
+    // A feature of a segment to come counts as its mean.
+    const x = raw.map((v, i) => v === undefined ? 0 : (v - this.centre[i]) * this.scale[i]);
     return Array.from(this.bias, (b, k) => {
       let s = b;
-      for (let i = 0; i < x.length; i++) s += this.W[k * x.length + i] * x[i];
-      return this.centre + this.scale * s;
+      for (let i = 0; i < x.length; i++) s += this.weight[k * x.length + i] * x[i];
+      return this.mean[k] + this.deviation[k] * s;
     });
   }
 }

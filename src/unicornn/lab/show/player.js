@@ -1,13 +1,13 @@
-// The page: what is seen of the network, and the passing of time.
+// The page: drawing, controls and playback.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const network = new Network(data.network), classify = data.classes !== null;
 const $ = id => document.getElementById(id);
-const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128];  // steps a frame
-let speed = SPEEDS.indexOf(data.speed), playing = false, direction = 1, credit = 0, sample = data.samples[0];
+const SPEEDS = data.speeds;  // steps per frame
+let speed = data.speed, playing = false, direction = 1, credit = 0, sample = data.samples[0];
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const HUES = [207, 19, 150, 272, 44, 340, 187, 230];  // of the channels
+const HUES = [207, 19, 150, 272, 44, 340, 187, 230];  // hue of each channel
 const bright = () => matchMedia("(prefers-color-scheme: dark)").matches ? 62 : 40;
 const heat = share => `hsl(${230 - 200 * share} 75% ${bright()}%)`;
 
@@ -107,7 +107,7 @@ function draw() {
   });
   $("time").value = network.n;
   $("now").textContent = `step ${network.n} of ${network.N}`;
-  $("speed").textContent = `${SPEEDS[speed]} step${SPEEDS[speed] === 1 ? "" : "s"} a frame`;
+  $("speed").textContent = `${SPEEDS[speed]} step${SPEEDS[speed] === 1 ? "" : "s"} per frame`;
   $("play").setAttribute("aria-pressed", playing && direction > 0);
   $("back").setAttribute("aria-pressed", playing && direction < 0);
   $("play").textContent = playing ? "❚❚ pause" : "▶ play";
@@ -140,7 +140,7 @@ function run(way) {
 
 function choose(i) {
   sample = data.samples[i];
-  network.load(sample);
+  network.start(sample);
   span.fill(0.1);
   $("sample").value = i;
   $("time").max = network.N;
@@ -158,7 +158,7 @@ $("sample").onchange = event => choose(+event.target.value);
 $("time").oninput = event => { playing = false; move(+event.target.value - network.n); draw(); };
 addEventListener("keydown", event => {
   if (/^(SELECT|INPUT)$/.test(event.target.tagName)) return;
-  if (event.key === " " && event.target.tagName === "BUTTON") return;  // which the browser presses
+  if (event.key === " " && event.target.tagName === "BUTTON") return;  // the browser presses it
   const act = {
     " ": $("play").onclick, ArrowRight: () => run(1), ArrowLeft: () => run(-1), "+": $("faster").onclick,
     "=": $("faster").onclick, "-": $("slower").onclick,
@@ -169,17 +169,17 @@ addEventListener("keydown", event => {
 addEventListener("resize", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
-// Python's answers for all samples, against those of this page; and back to rest.
+// Compares this page's answers with Python's for all samples, and runs every sample back to the start.
 function agreement() {
   let worst = 0, rest = true;
   for (const each of data.samples) {
-    network.load(each);
+    network.start(each);
     move(network.N);
     network.output().forEach((v, k) => worst = Math.max(worst, Math.abs(v - each.output[k])));
     move(-network.N);
     rest &&= [...network.y, ...network.z].every(row => row.every(v => v === 0));
   }
-  $("agreement").textContent = `${worst.toExponential(1)}; back at the start, ${rest ? "all oscillators are at rest" : "some still move"}`;
+  $("agreement").textContent = `${worst.toExponential(1)}; back at the start, ${rest ? "all oscillators are at rest" : "some oscillators still move"}`;
   choose(0);
 }
 choose(0);

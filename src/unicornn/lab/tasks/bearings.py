@@ -91,8 +91,7 @@ TASK = Task(
             "dt": 0.5,
             "alpha": 10.0,
             "init": "spread",
-            "readout": "energy",
-            "segments": 24,
+            "readout": "energy(segments=24)",
             "horizon": 100.0,
         },  # without a horizon the gradients of 12,000 steps overflow
         "lstm": {"hidden_size": 32},

@@ -1,0 +1,386 @@
+"""Readouts: the features of recurrent layers from which a network predicts.
+
+The output of an undamped oscillator at the last step is a phase. For signals without a meaningful start, such as a
+worm's movement or a heartbeat, it is close to random. The energy is not: it measures how strongly the input drove the
+neuron's frequency.
+
+A readout has the same text as a setting on the command line, in a config file and in a saved model: ``Last()`` is
+"last", ``Last() + Energy(segments=8)`` is "last+energy(segments=8)".
+
+Symbols: N length, b batch, m hidden size, L layers, k segments.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
+from unicornn._ops.reference import ENERGY_FLOOR
+from unicornn._ops.reference import energy as energy
+from unicornn.errors import BadType, BadValue
+
+POOLS = ("mean", "moments", "concat")
+NORMS = ("batch", "start")
+SCALE_UP = 2.0**20
+"""Factor applied before ENERGY_FLOOR is added, and removed afterwards: onnxscript folds 1e-8 to 0."""
+USES = {
+    "bptt": "truncated back-propagation",
+    "page": "the HTML page",
+    "patch": "patch > 1",
+    "step": "kind='step'",
+    "stream": "live streams",
+}
+
+
+def log_energies(rnn: nn.Module, state: Sequence[Tensor]) -> Tensor:
+    """Logarithm of each neuron's energy, all layers side by side: (b, L·m) from a state of (L, b, m) tensors.
+
+    Computed as ½ log(E² + ε²), which differs from log E only near and below E = 0. Baselines have no energy; for them E
+    is the sum of squares of the state tensors with one number per neuron (h² + c² for an LSTM).
+
+    Args:
+        rnn: Recurrent layers: UnICORNN or one of ``unicornn.baselines``.
+        state: State returned by them for a batch.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import log_energies
+        >>> layer = UnICORNN(3, 16, 2)
+        >>> log_energies(layer, layer(torch.randn(100, 4, 3))[1]).shape
+        torch.Size([4, 32])
+    """
+    if isinstance(rnn, UnICORNN):
+        E = energy(state[0], state[1], torch.stack(list(rnn.w))[:, None], rnn.alpha)
+    else:
+        E = torch.stack([h**2 for h in state if h.shape[-1] == rnn.hidden_size]).sum(0)
+    scaled = torch.log((SCALE_UP * E) ** 2 + (SCALE_UP * ENERGY_FLOOR) ** 2)
+    return scaled.div(2).sub(math.log(SCALE_UP)).transpose(0, 1).flatten(1)
+
+
+class LayerPass(NamedTuple):
+    """One pass of recurrent layers over a batch, as readouts see it.
+
+    rnn: the layers. output: all outputs (N, b, m) of the last segment, or the last ones (b, m) if no readout needs
+    more. last: each sequence's last output (b, m). mean: mean of each sequence's outputs (b, m), if a readout needs it.
+    states: the state at the end of each segment.
+    """
+
+    rnn: nn.Module
+    output: Tensor
+    last: Tensor
+    mean: Tensor | None
+    states: list[Any]
+
+
+class Readout:
+    """Base class of the readouts. They are immutable, comparable, and combined by ``+``.
+
+    Example:
+        >>> from unicornn.readouts import Energy, Last, parse
+        >>> Last() + Energy(segments=8)
+        last+energy(segments=8)
+        >>> parse("last+energy(segments=8)") == Last() + Energy(segments=8)
+        True
+    """
+
+    name: ClassVar[str]
+    stream_name: ClassVar[str]
+    """Name of the feature in the kernel of live streams."""
+    all_outputs: ClassVar[bool] = False
+    """Whether the output of every step is needed."""
+    norm: str | None = None
+    """Statistics by which features are standardised; None if they are used as they are."""
+    eps: ClassVar[float] = 1e-5
+    """Added to the variances by which they are standardised."""
+    segments: int = 1
+    from_rest: bool = False
+    mirrored: bool = False
+
+    @property
+    def parts(self) -> tuple[Readout, ...]:
+        """The single readouts of a combination, in the order of their features."""
+        return (self,)
+
+    def size(self, rnn: nn.Module) -> int:
+        """Number of features for these layers."""
+        return output_width(rnn)
+
+    def features(self, layers: LayerPass) -> Tensor:
+        """Features (b, size), or (N, b, size) for every step, before they are standardised."""
+        raise NotImplementedError
+
+    def unsupported(self, use: str) -> str | None:
+        """The reason why a use (a key of ``USES``) is impossible, or None."""
+        return None
+
+    def check(self, use: str, argument: str) -> None:
+        """Raises an error that names ``argument`` if this readout does not support a use."""
+        for part in self.parts:
+            if reason := part.unsupported(use):
+                raise BadValue(
+                    f"{argument}: expected a readout that supports {USES[use]}, got {part!r}, which {reason}"
+                )
+
+    def __add__(self, other: Readout) -> Readout:
+        return _combined((*self.parts, *other.parts)) if isinstance(other, Readout) else NotImplemented
+
+    def __repr__(self) -> str:
+        changed = (f"{name}={value!r}" for name, value in vars(self).items() if value != getattr(type(self), name))
+        options = ", ".join(changed)
+        return f"{self.name}({options})" if options else self.name
+
+
+@dataclass(frozen=True, repr=False)
+class Last(Readout):
+    """The last output of each sequence, as in the paper: (b, m).
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import Last
+        >>> Last().size(UnICORNN(3, 16, 2))
+        16
+    """
+
+    name = stream_name = "last"
+
+    def features(self, layers: LayerPass) -> Tensor:
+        return layers.last
+
+
+@dataclass(frozen=True, repr=False)
+class Mean(Readout):
+    """The mean of each sequence's outputs, for properties of the whole sequence: (b, m).
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import Mean
+        >>> Mean().size(UnICORNN(3, 16, 2))
+        16
+    """
+
+    name = stream_name = "mean"
+    all_outputs = True
+
+    def features(self, layers: LayerPass) -> Tensor:
+        assert layers.mean is not None
+        return layers.mean
+
+    def unsupported(self, use: str) -> str | None:
+        return "averages the outputs of all steps" if use == "step" else None
+
+
+@dataclass(frozen=True, repr=False)
+class EveryStep(Readout):
+    """The output of every step, for predictions at each of them: (N, b, m). Cannot be combined with others.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.models import Network
+        >>> from unicornn.readouts import EveryStep
+        >>> Network(UnICORNN(3, 16), 2, readout=EveryStep())(torch.randn(100, 4, 3)).shape
+        torch.Size([100, 4, 2])
+    """
+
+    name, stream_name = "every_step", "last"
+    all_outputs = True
+
+    def features(self, layers: LayerPass) -> Tensor:
+        return layers.output
+
+    def unsupported(self, use: str) -> str | None:
+        return "has an output at every step" if use in ("bptt", "page", "patch") else None
+
+
+@dataclass(frozen=True, repr=False)
+class Energy(Readout):
+    """The logarithm of every neuron's energy, in all layers, standardised: (b, L·m), see ``log_energies``.
+
+    Args:
+        segments: Number of equal parts of each sequence (k). Energies are taken at the end of each.
+        from_rest: Whether every segment starts from rest, instead of from the state at the end of the previous one.
+            Undamped oscillators do not forget: with carried states, many cuts say little more than one of them.
+        pool: How the segments are combined: "mean"; "moments", mean and standard deviation (b, 2·L·m); or "concat",
+            all of them in order (b, k·L·m).
+        mirrored: Whether energies are averaged over u and -u, for signals whose sign has no meaning.
+        norm: Statistics by which features are standardised. "batch": those of each training batch, and running
+            averages in evaluation. "start": those of the first 64 training batches, fixed from then on; better if the
+            sequences of a batch have similar lengths, because the batch's own statistics would hide the length.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import Energy
+        >>> Energy(segments=8, from_rest=True, pool="moments").size(UnICORNN(3, 16, 2))
+        64
+    """
+
+    segments: int = 1
+    from_rest: bool = False
+    pool: str = "mean"
+    mirrored: bool = False
+    norm: str = "batch"
+    name = stream_name = "energy"
+
+    def __post_init__(self) -> None:
+        checks.integer("segments", self.segments, 1)
+        checks.flag("from_rest", self.from_rest)
+        checks.choice("pool", self.pool, POOLS)
+        checks.flag("mirrored", self.mirrored)
+        checks.choice("norm", self.norm, NORMS)
+
+    def size(self, rnn: nn.Module) -> int:
+        both = bool(getattr(rnn, "bidirectional", False))
+        if self.segments > 1 and both:
+            raise BadValue(f"segments: expected 1 with both directions, got {self.segments}")
+        per_segment = int(rnn.num_layers) * (2 if both else 1) * int(rnn.hidden_size)  # type: ignore[arg-type]
+        return per_segment * {"mean": 1, "moments": 2, "concat": self.segments}[self.pool]
+
+    def features(self, layers: LayerPass) -> Tensor:
+        E = torch.stack([log_energies(layers.rnn, state) for state in layers.states])  # (k, b, L·m)
+        if self.mirrored:
+            E = E.unflatten(1, (2, -1)).mean(1)
+        if self.pool == "concat":
+            return E.transpose(0, 1).flatten(1)
+        mean = E.mean(0)
+        if self.pool == "mean":
+            return mean
+        # ENERGY_FLOOR keeps the gradient of the root finite where all segments are equal.
+        variance = ((SCALE_UP * (E - mean)) ** 2).mean(0).add(SCALE_UP**2 * ENERGY_FLOOR)
+        return torch.cat([mean, variance.sqrt().div(SCALE_UP)], 1)
+
+    def unsupported(self, use: str) -> str | None:
+        if self.mirrored and use != "patch":
+            return "reads every sequence twice (mirrored=False does not)"
+        if self.segments > 1 and use in ("bptt", "step", "stream"):
+            return "divides whole sequences into segments (segments=1 does not)"
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class FinalState(Readout):
+    """The state of all layers at the end of each sequence, standardised: y of every layer, then z, (b, 2·L·m).
+
+    For a baseline, all tensors of its state. The better choice where what has to be remembered may be in any layer, or
+    in the velocities: a linear map of y and z can undo any rotation, so the phase at the end does not matter.
+
+    Args:
+        norm: Statistics by which features are standardised, see ``Energy``.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import FinalState
+        >>> FinalState(norm="start").size(UnICORNN(3, 16, 2))
+        64
+    """
+
+    norm: str = "batch"
+    name = stream_name = "state"
+    eps = 1e-7  # the variances of states are small where the time steps are
+
+    def __post_init__(self) -> None:
+        checks.choice("norm", self.norm, NORMS)
+
+    def size(self, rnn: nn.Module) -> int:
+        return int(rnn.state_rows) * sum(rnn.state_widths)  # type: ignore[arg-type]
+
+    def features(self, layers: LayerPass) -> Tensor:
+        return torch.cat([t.transpose(0, 1).flatten(1) for t in layers.states[-1]], 1)
+
+
+_KINDS: tuple[type[Readout], ...] = (Last, Mean, Energy, FinalState, EveryStep)
+
+
+@dataclass(frozen=True, repr=False)
+class _Combination(Readout):
+    """Several readouts side by side, in the order of ``_KINDS``."""
+
+    each: tuple[Readout, ...]
+    segments: int
+    from_rest: bool
+
+    @property
+    def parts(self) -> tuple[Readout, ...]:
+        return self.each
+
+    def size(self, rnn: nn.Module) -> int:
+        return sum(part.size(rnn) for part in self.each)
+
+    def __repr__(self) -> str:
+        return "+".join(map(repr, self.each))
+
+
+def _combined(parts: Sequence[Readout]) -> Readout:
+    chosen = tuple(part for kind in _KINDS for part in dict.fromkeys(parts) if isinstance(part, kind))
+    if len(chosen) == 1:
+        return chosen[0]
+    text = "+".join(map(repr, chosen))
+    if len({type(part) for part in chosen}) < len(chosen):
+        raise BadValue(f"readout: expected every kind of readout at most once, got {text!r}")
+    if any(isinstance(part, EveryStep) or part.mirrored for part in chosen):
+        raise BadValue(f"readout: expected every_step and mirrored energies without other readouts, got {text!r}")
+    return _Combination(chosen, max(part.segments for part in chosen), any(part.from_rest for part in chosen))
+
+
+def parse(readout: str | Readout) -> Readout:
+    """The readout of a text such as "last", "last+energy" or "energy(segments=8, from_rest=True, pool='moments')".
+
+    Names are "last", "mean", "energy", "state" and "every_step"; options are literals, or words without quotes, which
+    are easier to write in a shell: "energy(pool=moments)". Nothing is evaluated.
+
+    Example:
+        >>> from unicornn.readouts import parse
+        >>> parse("energy(segments=8)+last")
+        last+energy(segments=8)
+    """
+    if isinstance(readout, Readout):
+        return readout
+    names = {kind.name: kind for kind in _KINDS}
+    try:
+        if not isinstance(readout, str) or len(readout) > 1000:
+            raise ValueError("not a text of up to 1,000 characters")
+        return _combined([_single(node, names) for node in _terms(ast.parse(readout.strip(), mode="eval").body)])
+    except (BadType, BadValue):
+        raise
+    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
+        known = ", ".join(map(repr, names))
+        raise BadValue(
+            f"readout: expected one of {known}, with options as in 'energy(segments=8)', or several as in "
+            f"'last+energy', got {checks.describe(readout)}"
+        ) from error
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_terms(node.left), *_terms(node.right)]
+    return [node]
+
+
+def _single(node: ast.expr, names: dict[str, type[Readout]]) -> Readout:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
+        return names[node.func.id](**{str(each.arg): _value(each.value) for each in node.keywords})
+    if isinstance(node, ast.Name):
+        return names[node.id]()
+    raise ValueError("neither a name nor a name with options")
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of an option: a literal, or a word without quotes."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def output_width(rnn: nn.Module) -> int:
+    """Number of features in the output of recurrent layers."""
+    m = int(rnn.hidden_size)  # type: ignore[arg-type]
+    return int(getattr(rnn, "output_size", 2 * m if getattr(rnn, "bidirectional", False) else m))
+
+
+__all__ = ["Energy", "EveryStep", "FinalState", "Last", "Mean", "Readout", "energy", "log_energies", "parse"]

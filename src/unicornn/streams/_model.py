@@ -1,0 +1,169 @@
+"""The model of a stream: from samples to the input of its layers, and from features to answers and predictions."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unicornn._fitted import FittedNetwork, check_fitted, is_estimator
+from unicornn._layer import UnICORNN
+from unicornn.errors import BadType, BadValue
+from unicornn.models import Classifier, Network, TextClassifier
+from unicornn.readouts import Readout, parse
+from unicornn.streams._engine import product
+from unicornn.streams._rows import Array
+
+
+def _unchanged(x: Array) -> Array:
+    return x
+
+
+@dataclass
+class StreamModel:
+    """A model as a stream uses it.
+
+    fingerprint: digest of everything on which the answers depend. d: number of channels of a sample; 0 for words.
+    dtype: numpy dtype in which samples are read. rnn: the layers; None for an estimator that predicts from whole
+    windows. readout: the features of the layers. patch: number of samples in a step. prepare: samples (k, d) to the
+    input of the layers. answers: features (n, f) to answers (n, …). predictions: answers to predictions. gaps: whether
+    NaN is a valid sample. predict_window: for whole windows, the answer for one (window, d), and its shape.
+    """
+
+    fingerprint: str
+    d: int
+    dtype: Any
+    rnn: UnICORNN | None = None
+    readout: Readout | None = None
+    patch: int = 1
+    prepare: Callable[[Array], Array] = _unchanged
+    answers: Callable[[Array], Array] = _unchanged
+    predictions: Callable[[Array], Any] = _unchanged
+    gaps: bool = False
+    predict_window: tuple[Callable[[Array], Array], tuple[int, ...]] | None = None
+
+
+def stream_model(model: Any, readout: Any) -> StreamModel:
+    """The stream's view of a layer, a network or a fitted estimator. ``readout`` is for layers only."""
+    if isinstance(model, UnICORNN):
+        read = parse("last" if readout is None else readout)
+        _check(model, read)
+        return StreamModel(_digest(model, repr(read)), model.input_size, _np_dtype(model), model, read)
+    if readout is not None:
+        raise BadValue(f"readout: expected None for {type(model).__name__}, which has its own, got {readout!r}")
+    if isinstance(model, Network):
+        return _of_network(model)
+    if not is_estimator(model):
+        expected = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator"
+        raise BadType(f"model: expected {expected}, got {type(model).__name__}")
+    check_fitted(model)
+    single = tuple(model.models_) == ("network",) and model.missing == "error"
+    if single and not any(part.unsupported("stream") for part in model._network.readout.parts):
+        return _of_estimator(model)
+    return _of_windows(model)
+
+
+def _check(rnn: Any, readout: Readout) -> None:
+    if not isinstance(rnn, UnICORNN):
+        raise BadType(f"model: expected a network with a UnICORNN, got one with {type(rnn).__name__}")
+    if rnn.bidirectional:
+        raise BadValue("model: expected one direction, got both, one of which starts at the end of the stream")
+    readout.check("stream", "model")
+
+
+def _np_dtype(rnn: Any) -> Any:
+    return np.float64 if rnn.w[0].dtype == torch.float64 else np.float32
+
+
+def _of_network(model: Network) -> StreamModel:
+    _check(model.rnn, model.readout)
+    model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
+    rnn: Any = model.rnn
+    dtype = _np_dtype(rnn)
+    kind = torch.float64 if dtype is np.float64 else torch.float32
+    weight, bias = (t.to(kind) for t in (model.linear.weight, model.linear.bias))
+    mean, scale = (t.numpy().astype(dtype) for t in model.features.standardisation())
+
+    def answers(F: Array) -> Array:
+        scores = product((F - mean) * scale, weight)
+        return model.finish(torch.from_numpy(scores) + bias).numpy()
+
+    def predictions(answers: Array) -> Array:
+        return answers.argmax(-1) if isinstance(model, Classifier) else answers
+
+    found = StreamModel(_digest(model, repr(model.readout)), rnn.input_size // model.patch, dtype, rnn, model.readout)
+    found.patch, found.answers, found.predictions = model.patch, answers, predictions
+    if isinstance(model, TextClassifier):
+        found.d, found.prepare = 0, functools.partial(_embed, model)
+    return found
+
+
+def _embed(model: TextClassifier, x: Array) -> Array:
+    words = model.embedding.num_embeddings
+    if x.min() < 0 or x.max() >= words:
+        raise BadValue(f"samples: expected words from 0 to {words - 1}, got {x.min()} to {x.max()}")
+    return model.prepare(torch.from_numpy(x[:, 0])).numpy()
+
+
+def _of_estimator(model: Any) -> StreamModel:
+    network = FittedNetwork.of(model, "a stream")
+    found = _of_network(network)
+    found.fingerprint = _digest(network, repr([network.readout, model._saved_target()]))
+    found.dtype = np.float64
+    found.prepare, found.predictions = functools.partial(_scale, model._scaling), _predictions(model)
+    return found
+
+
+def _of_windows(model: Any) -> StreamModel:
+    """Banks use windows of all octaves, segments depend on the end, and gaps are filled with later values: all of them
+    need the samples of a window."""
+    gaps, fingerprint = model.missing != "error", model._fingerprint()
+    d = model.n_channels_ // 3 if gaps else model.n_channels_  # two more for each channel with gaps
+    owners = {"bank": getattr(model, "_bank", model), "network": model}
+    scalings = [owners[name]._scaling for name in model.models_]
+    model = copy.deepcopy(model).set_params(layout="channels_last")
+
+    def prepare(u: Array) -> Array:
+        for scaling in scalings:  # otherwise too large values would be rejected with their window, much later
+            _scale(type(scaling)(scaling.mean[:d], scaling.deviation[:d]), np.nan_to_num(u, posinf=np.inf))
+        return u
+
+    classify = hasattr(model, "classes_")
+
+    def answer(x: Array) -> Array:
+        return (model.predict_proba if classify else model.predict)([x])[0]
+
+    shape = () if not classify and model._flat else (model._outputs(),)
+    found = StreamModel(fingerprint, d, np.float64, prepare=prepare, predictions=_predictions(model), gaps=gaps)
+    found.predict_window = answer, shape
+    return found
+
+
+def _predictions(estimator: Any) -> Callable[[Array], Any]:
+    classes = getattr(estimator, "classes_", None)
+    return lambda answers: answers if classes is None else classes[answers.argmax(-1)]
+
+
+def _scale(scaling: Any, u: Array) -> Array:
+    try:
+        return scaling(u)
+    except BadValue as error:
+        raise BadValue(str(error).replace("X:", "samples:", 1)) from None
+
+
+def _digest(model: nn.Module, extra: str) -> str:
+    """SHA-256 of the settings and of all parameters."""
+    rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
+    settings = [type(model).__name__, rnn.num_layers, rnn.skip_layers, *rnn.dt, rnn.alpha, extra]
+    digest = hashlib.sha256(repr([*settings, getattr(model, "patch", 1)]).encode())
+    for name, t in model.state_dict().items():
+        digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())
+        digest.update(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

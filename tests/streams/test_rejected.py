@@ -1,0 +1,140 @@
+"""Streams: rejected samples, models and settings; states out of range; capacity and time to live."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from unicornn import UnICORNN, streams
+from unicornn.baselines import LSTM
+from unicornn.errors import BadType, BadValue, OutOfRange, StreamFull
+from unicornn.models import Classifier, TextClassifier
+from unicornn.streams import Stream
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (np.ones(3), BadValue),
+        (np.ones((4, 3)), BadValue),
+        (np.ones((0, 2)), BadValue),
+        (np.ones((1, 1, 2)), BadValue),
+        (np.array([np.nan, 1.0]), BadValue),
+        (np.array([[1.0, 1.0], [1.0, np.inf]]), BadValue),
+        (np.array([1e39, 0.0]), BadValue),
+        ("text", BadType),
+        (None, BadType),
+        ([[1.0, 2.0], [3.0]], BadValue),
+        (np.ones(2, complex), BadType),
+        (torch.ones(2, device="meta"), BadType),
+    ],
+)
+def test_rejected_samples_change_nothing(layer, bad, error):
+    stream, x = Stream(layer), np.ones((3, 2))
+    stream.push({"a": x, "b": x})
+    with pytest.raises(error, match=r"^samples\['c'\]: "):
+        stream.push({"a": np.ones(2), "c": bad})
+    assert len(stream) == 2
+    np.testing.assert_array_equal(stream.push({"a": x})["a"], Stream(layer).push({"a": np.ones((6, 2))})["a"])
+
+
+def test_rejected_words_change_nothing():
+    stream = Stream(TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(10, 4)))
+    for bad in (10, -1, [3, 10], 1.5):
+        with pytest.raises((BadValue, BadType), match=r"^samples.*: expected words"):
+            stream.push({"a": bad})
+    assert len(stream) == 0
+
+
+def test_rejected_calls(layer):
+    stream = Stream(layer)
+    for samples in ({}, np.ones(2)):
+        with pytest.raises((BadValue, BadType), match=r"^samples: "):
+            stream.push(samples)
+    with pytest.raises(BadValue, match=r"^key: "):
+        stream.drop("a")
+    with pytest.raises(BadType, match=r"^return_all: "):
+        stream.push({"a": np.ones(2)}, return_all=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "name"),
+    [
+        (torch.nn.LSTM(2, 8), {}, "model"),
+        (None, {}, "model"),
+        (Classifier(LSTM(2, 8), 2), {}, "model"),
+        (UnICORNN(2, 8, bidirectional=True), {}, "model"),
+        (Classifier(UnICORNN(2, 8), 2, readout="energy(segments=2)"), {}, "model"),
+        (Classifier(UnICORNN(2, 8), 2, readout="energy(mirrored=True)"), {}, "model"),
+        (Classifier(UnICORNN(2, 8), 2), {"readout": "energy"}, "readout"),
+        (UnICORNN(2, 8), {"readout": "nothing"}, "readout"),
+        (UnICORNN(2, 8), {"hop": 3}, "hop"),
+        (UnICORNN(2, 8), {"window": 0}, "window"),
+        (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 10}, "window"),
+        (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 9, "hop": 4}, "hop"),
+        (UnICORNN(2, 8), {"capacity": 0}, "capacity"),
+        (UnICORNN(2, 8), {"on_full": "wait"}, "on_full"),
+        (UnICORNN(2, 8), {"ttl": -1.0}, "ttl"),
+    ],
+)
+def test_rejected_models_and_settings(model, options, name):
+    with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
+        Stream(model, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 400, "hop": 100}], ids=["all", "window"])
+@pytest.mark.parametrize("patch", [1, 2])
+def test_states_out_of_range(options, patch):
+    """A sequence that leaves the range keeps its state; the others advance, and the error has their answers."""
+    torch.manual_seed(0)
+    unstable = Classifier(UnICORNN(2 * patch, 4, 1, dt=4.5, alpha=1.0), 2, patch=patch)
+    stream, calm = Stream(unstable, **options), np.zeros((1, 2))
+    stream.push({"a": calm, "b": calm})
+    twin = Stream(unstable, **options)
+    twin.push({"a": calm, "b": calm})
+    with pytest.raises(OutOfRange, match="'b'") as caught:
+        stream.push({"a": calm, "b": np.ones((300, 2))})
+    assert set(caught.value.answers) == {"a"}
+    twin.push({"a": calm})
+    for n in (1, 2, 3):
+        ours, theirs = (s.push({"a": calm, "b": n * calm}) for s in (stream, twin))
+        for key in ours:
+            np.testing.assert_array_equal(ours[key], theirs[key])
+
+
+def test_capacity(layer, caplog):
+    x = np.ones(2)
+    stream = Stream(layer, capacity=2)
+    stream.push({"a": x, "b": x})
+    with pytest.raises(StreamFull, match="at most 2"):
+        stream.push({"a": x, "c": x})
+    assert len(stream) == 2
+    np.testing.assert_array_equal(stream.push({"a": x})["a"], Stream(layer).push({"a": np.ones((2, 2))})["a"])
+    stream = Stream(layer, capacity=2, on_full="evict")
+    for key in "aba":
+        stream.push({key: x})
+    with caplog.at_level(logging.WARNING, "unicornn"):
+        stream.push({"c": x})
+    assert "'b'" in caplog.text
+    assert stream.evicted == 1
+    assert set(stream) == {"a", "c"}
+    with pytest.raises(StreamFull):
+        stream.push({"d": x, "e": x, "f": x})
+
+
+def test_time_to_live(layer, caplog, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(streams._stream.time, "monotonic", lambda: clock[0])
+    stream, x = Stream(layer, ttl=10), np.ones(2)
+    stream.push({"a": x, "b": x})
+    clock[0] = 9.0
+    stream.push({"a": x})
+    clock[0] = 18.0
+    with caplog.at_level(logging.WARNING, "unicornn"):
+        stream.push({"a": x})
+    assert "b" not in stream
+    assert "idle for more than 10 s" in caplog.text
+    assert stream.evicted == 1
+    np.testing.assert_array_equal(stream.push({"b": x})["b"], Stream(layer).push({"b": x})["b"])
