@@ -20,7 +20,7 @@ def without_triton(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _nothing_told_yet():
-    backends._tell_of_reference.cache_clear()
+    backends._warn_of_reference.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
-"""The CPU's passes: groups of sequences, threads, processes; and the matrix products inside them."""
+"""The CPU driver: groups of sequences, threads, processes; and the matrix products of its kernels."""
 
 import os
-import threading
 
 import numpy as np
 import pytest
@@ -9,13 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers_fork import in_fork
 from tests.problems import Problem
 from unicornn import UnICORNN, functional
 from unicornn._ops.cpu import driver as cpu
 
 
 def cut(count):
-    """A batch in so many groups, if it has as many sequences."""
+    """Divides a batch into ``count`` groups, or as many as it has sequences."""
     return lambda N, b, m, L: [
         slice(g * b // min(b, count), (g + 1) * b // min(b, count)) for g in range(min(b, count))
     ]
@@ -50,7 +50,7 @@ problems = st.builds(
 
 @settings(max_examples=25, deadline=None)
 @given(p=problems, count=st.integers(2, 5), K=st.integers(1, 9), gradient=st.sampled_from(["reversible", "stored"]))
-def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, count, K, gradient):
+def test_groups_chunks_and_threads_change_no_bit_of_a_sequence(p, count, K, gradient):
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         torch.set_num_threads(1)
@@ -86,6 +86,7 @@ def test_neither_groups_nor_chunks_nor_threads_change_the_bits_of_a_sequence(p, 
 )
 def test_products(rows, depth, columns, add, dtype, seed):
     from unicornn._ops.cpu.products import add_outer, multiply, pack, padded
+    from unicornn._ops.cpu.step_kernels import product as step_product
 
     numbers = np.random.default_rng(seed)
     a, b, c = (
@@ -105,6 +106,9 @@ def test_products(rows, depth, columns, add, dtype, seed):
     whole = product(a)
     assert np.abs(whole - right).max() <= bound * max(1, np.abs(right).max())
     assert np.array_equal(product(a[:1]), whole[:1]), "a row by itself"
+    plain = c.copy()
+    step_product(a, np.ascontiguousarray(b.T), plain, add)
+    assert np.array_equal(plain, whole), "that of a step"
     turned = np.concatenate([(c if add else np.zeros_like(c)).reshape(-1), [7]]).astype(dtype)
     add_outer(np.ascontiguousarray(a.T).reshape(-1), rows, b.reshape(-1), columns, depth, turned)
     assert turned[-1] == 7
@@ -149,17 +153,6 @@ def test_a_forked_worker_uses_the_layer_after_its_parent_did(monkeypatch):
     try:
         layer, u = UnICORNN(3, 8, 2), torch.randn(9, 4, 3)
         expected = layer(u)[0].detach()
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if torch.equal(layer(u)[0].detach(), expected) else 1)
-        for _ in range(100):
-            process, status = os.waitpid(child, os.WNOHANG)
-            if process:
-                break
-            threading.Event().wait(0.1)
-        else:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
+        assert in_fork(lambda: torch.equal(layer(u)[0].detach(), expected))
     finally:
         torch.set_num_threads(before)
-    assert (process, status) == (child, 0)

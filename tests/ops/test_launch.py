@@ -8,6 +8,7 @@ import time
 import pytest
 import torch
 
+from tests.helpers_fork import in_fork
 from unicornn._ops.cpu import launch
 
 
@@ -59,13 +60,10 @@ def test_an_interrupt_waits_for_the_threads(run, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)  # more than once
+    arguments = ([work, work],) if run == "together" else (work, torch.float32, 2, 2)
     try:
         with pytest.raises(InterruptedError):
-            if run == "together":
-                launch.together([work, work])
-            else:
-                launch.share_out(work, torch.float32, 2, 2)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            getattr(launch, run)(*arguments)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -100,15 +98,4 @@ def test_subnormal_numbers_are_treated_as_by_the_caller():
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own():
     assert launch.share_out(span, torch.float32, 4, 2) == 4
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if launch.share_out(span, torch.float32, 4, 2) == 4 else 1)
-    for _ in range(100):
-        process, status = os.waitpid(child, os.WNOHANG)
-        if process:
-            break
-        threading.Event().wait(0.1)
-    else:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    assert (process, status) == (child, 0)
+    assert in_fork(lambda: launch.share_out(span, torch.float32, 4, 2) == 4)

@@ -1,4 +1,4 @@
-"""The fast step: tensors that its kernel must not be given by address."""
+"""The fast step: which tensors its kernel may read by address, and the bits of its results."""
 
 import subprocess
 import sys
@@ -22,16 +22,16 @@ def fuzz(count, seed):
     assert done.returncode == 0, (done.returncode, done.stdout[-500:], done.stderr[-3000:])
     taken, fast = map(int, done.stdout.split()[-2:])
     assert taken == count
-    assert fast > 0.05 * count  # and those that may, take it
+    assert fast > 0.05 * count  # the fast path is taken
 
 
-def test_spoilt_tensors():
+def test_unusual_tensors():
     fuzz(300, 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_many_spoilt_tensors(seed):
+def test_many_unusual_tensors(seed):
     fuzz(3000, seed)
 
 
@@ -65,7 +65,7 @@ def test_it_is_taken_where_it_may():
 @given(st.data())
 @settings(max_examples=25)
 @torch.no_grad()
-def test_a_sequence_has_the_same_bits_in_any_company(data):
+def test_a_sequence_has_the_same_bits_in_any_batch(data):
     draw = data.draw
     L, residual = draw(st.sampled_from([(1, 0), (2, 0), (3, 2), (4, 2)]))
     d, m, batch = draw(st.integers(1, 20)), draw(st.sampled_from([1, 7, 16, 33, 130])), draw(st.integers(1, 80))
@@ -83,36 +83,8 @@ def test_a_sequence_has_the_same_bits_in_any_company(data):
     assert torch.equal(after.grid, state.grid[:, :, few])
 
 
-@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.booleans(), st.booleans())
-@settings(max_examples=25)
-def test_products(m, n, rows, add, double):
-    from unicornn._ops.cpu.step_kernels import product
-
-    rng = np.random.default_rng(0)
-    y, V, x = (rng.standard_normal(size).astype(np.float64 if double else np.float32) for size in
-               ((rows, n), (m, n), (rows, m)))  # fmt: skip
-    expected, r = y.astype(np.float64) @ V.T + (x if add else 0), rows // 2
-    one = x[r : r + 1].copy()
-    product(y, V, x, add)
-    np.testing.assert_allclose(x, expected, rtol=0, atol=1e-12 if double else 1e-4)
-    product(y[r : r + 1], V, one, add)
-    assert one.tobytes() == x[r : r + 1].tobytes()
-
-
-def _replace(letter, name):
-    letter._parameters[name] = torch.nn.Parameter(torch.rand_like(letter._parameters[name]))
-
-
-def _change_in_place(letter, name):
-    letter._parameters[name].data.mul_(0.5)
-
-
-def _change_behind_torch(letter, name):
-    letter._parameters[name].detach().numpy()[...] *= 0.5
-
-
-def _allocate_anew(letter, name):
-    """The memory is given back, and most likely taken again by the next tensor of its size."""
+def _allocate_again(letter, name):
+    """The memory is freed, and most likely reused by the next tensor of its size."""
     shape, dtype = letter._parameters[name].shape, letter._parameters[name].dtype
     letter._parameters[name] = None
     letter._parameters[name] = torch.nn.Parameter(torch.rand(shape, dtype=dtype))
@@ -123,8 +95,14 @@ def _resize(letter, name):
     letter._parameters[name].data = torch.zeros(1, dtype=dtype).resize_(4 * shape.numel()).fill_(0.25).resize_(shape)
 
 
-def _set_data(letter, name):
-    letter._parameters[name].data = torch.rand_like(letter._parameters[name])
+CHANGES = {
+    "resize": _resize,
+    "replace": lambda letter, n: setattr(letter, n, torch.nn.Parameter(torch.rand_like(letter._parameters[n]))),
+    "in place": lambda letter, n: letter._parameters[n].data.mul_(0.5),
+    "without torch": lambda letter, n: np.multiply(a := letter._parameters[n].detach().numpy(), 0.5, out=a),
+    "allocate again": _allocate_again,
+    "set data": lambda letter, n: setattr(letter._parameters[n], "data", torch.rand_like(letter._parameters[n])),
+}
 
 
 @pytest.mark.parametrize("batch", [1, 9, 70])
@@ -134,20 +112,20 @@ def test_parameters_that_change_between_steps_are_seen(dtype, batch):
     layer = UnICORNN(3, 20, 4, dt=0.3, skip_layers=2, dtype=dtype)
     u = torch.randn(batch, 3, dtype=dtype)
     _, state = layer.step(u)
-    for change in (_resize, _replace, _change_in_place, _change_behind_torch, _allocate_anew, _set_data):
+    for name, change in CHANGES.items():
         for letter in (layer.w, layer.V, layer.b, layer.c, layer.Lambda):
             change(letter, "3")
             assert step(u, layer.weights, layer.dt, layer.alpha, state, "auto") is not None
             output, after = layer.step(u, state)
             expected, final = layer(u[None], state, output="last")
-            assert torch.equal(output, expected)
-            assert torch.equal(after.grid, final.grid)
+            assert torch.equal(output, expected), name
+            assert torch.equal(after.grid, final.grid), name
         state = after
 
 
 @torch.no_grad()
 def test_layers_of_the_same_size_take_turns():
-    """They share the room in which matrices are packed."""
+    """They share the memory in which matrices are packed."""
     layers, u, states = [UnICORNN(3, 20, 3, skip_layers=2) for _ in range(2)], torch.randn(2, 3), [None, None]
     layers[1].V[2].data[-1, -1] = layers[0].V[2].data[-1, -1]
     for _ in range(3):
