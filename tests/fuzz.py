@@ -20,6 +20,7 @@ from unicornn.baselines import MODELS
 from unicornn.errors import UnicornnError
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
 from unicornn.functional import Weights
+from unicornn.lab._networks import build_network, constructor_settings, model_class
 
 N, b, d, m, L = 5, 2, 3, 4, 3
 u = torch.linspace(-1, 1, N * b * d).view(N, b, d)
@@ -114,8 +115,8 @@ def targets() -> list[Target]:
         ),
         Target(
             "build",
-            models.build,
-            {"kind": "classify", "model": "unicornn", "d": d, "outputs": 2, "options": {"hidden_size": m}},
+            build_network,
+            {"kind": "classify", "model": "unicornn", "d": d, "outputs": 2, "settings": {"hidden_size": m}},
         ),
         Target("standardise", models.Regressor(UnICORNN(d, m), 1).standardise, {"targets": torch.linspace(0, 1, 9)}),
         Target("suggest_dt", suggest_dt, {"length": 9, "alpha": 1.0, "growth": 2.0, "input": None}),
@@ -199,8 +200,8 @@ def _started(*_: Any, **__: Any) -> None:
 
 def defaults(name: str) -> dict[str, Any]:
     """The hyperparameters of a baseline."""
-    outside = ("hidden_size", "num_layers", *models.READING)
-    return {k: v for k, v in models.layer_options(name).items() if k not in outside and k != "dropout"}
+    outside = ("hidden_size", "num_layers", "dropout")
+    return {k: v for k, v in constructor_settings(model_class(name)).items() if k not in outside}
 
 
 def show(value: Any) -> str:

@@ -5,7 +5,8 @@ import torch
 
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
-from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, build, count, patched
+from unicornn.lab._networks import build_network as build
+from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, count, patched
 
 
 def test_the_last_output_is_each_sequences_own():

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from unicornn import UnICORNN
 from unicornn._readouts import FIRST, SMALL, Features, Standardised, energy, log_energies, pieces, readouts
 from unicornn.baselines import MODELS
-from unicornn.models import Classifier, Network, SequenceToSequence, build
+from unicornn.lab._networks import build_network as build
+from unicornn.models import Classifier, Network, SequenceToSequence
 
 
 def plain(y, z, w, alpha):

@@ -48,28 +48,12 @@ class CorruptData(UnicornnError):
     """A data file that is not what it should be, and why."""
 
 
-class NotARun(BadValue):
-    """A folder that is not a run's, or a file in it that cannot be read."""
-
-
-class RunExists(BadValue):
-    """A folder that already holds a run."""
-
-
-class InUse(UnicornnError):
-    """A folder that another process works in."""
-
-
 class BadCheckpoint(BadValue):
     """A checkpoint that cannot be used: truncated, or another program's, or another run's."""
 
 
 class Diverged(UnicornnError, FloatingPointError):
     """A loss or a gradient that is not a finite number any more."""
-
-
-class Stopped(UnicornnError):
-    """A training that was asked to stop. It can be resumed."""
 
 
 class ExportFailed(UnicornnError):

@@ -18,8 +18,8 @@ from unicornn.lab.data import Source
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import GLOVE, REVIEWS, TASK, tokens
 from unicornn.lab.training import resolve
-from unicornn.lab.training._evaluate import build
-from unicornn.lab.training._loop import optimizer_of
+from unicornn.lab.training._evaluate import initial_network
+from unicornn.lab.training._trainer import make_optimizer
 
 
 def read(splits, split):
@@ -217,16 +217,16 @@ def test_words_have_a_dropout_a_rate_and_an_epsilon_of_their_own(small_imdb):
     splits = TASK.load(small_imdb, helpers.options(TASK), 0)
     settings = {"embedding_dropout": 0.3, "lr": 0.01, "layers_rate": 0.5, "words_rate": 4, "words_eps": 1e-4}
     config = resolve(TASK, settings=settings)
-    network = build(TASK, config, splits.embedding)
+    network = initial_network(TASK, config, splits.embedding)
     assert network.dropout.p == 0.3
     names = {p: name for name, p in network.named_parameters()}
-    for group in optimizer_of(network, config).param_groups:
+    for group in make_optimizer(network, config).param_groups:
         for p in group["params"]:
             words, layers = names[p].startswith("embedding."), names[p].startswith("rnn.")
             assert group["share"] == (4 if words else 0.5 if layers else 1)
             assert group["eps"] == (1e-4 if words else 1e-8)
     with pytest.raises(ValueError, match=r"embedding_dropout: expected a number in \[0, 1\)"):
-        build(TASK, resolve(TASK, settings={"embedding_dropout": 1.0}), splits.embedding)
+        initial_network(TASK, resolve(TASK, settings={"embedding_dropout": 1.0}), splits.embedding)
 
 
 @pytest.mark.slow

@@ -6,20 +6,20 @@ from unittest import mock
 import torch
 
 from unicornn.lab.tasks import Sequences, Splits, Task, Training
-from unicornn.lab.training._loop import Loop
+from unicornn.lab.training._trainer import TaskTrainer
 
 
 @contextlib.contextmanager
 def after_each_step(action):
     """Calls ``action(loop)`` after every step of training."""
-    step = Loop._step
+    step = TaskTrainer.train_step
 
     def and_then(loop, *arguments):
         loss = step(loop, *arguments)
         action(loop)
         return loss
 
-    with mock.patch.object(Loop, "_step", and_then):
+    with mock.patch.object(TaskTrainer, "train_step", and_then):
         yield
 
 
