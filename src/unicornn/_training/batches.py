@@ -24,24 +24,14 @@ class BatchShare(NamedTuple):
 
 @dataclass(frozen=True)
 class Batches:
-    """Indices of the sequences in each batch of an epoch; every sequence occurs exactly once.
+    """Indices of the sequences in each batch of an epoch; every sequence occurs exactly once."""
 
-    Args:
-        n: Number of sequences.
-        size: Number of sequences in a batch, over all processes.
-        seed: Seed of the order, which differs between epochs; None keeps the order.
-        rank: Number of this process.
-        world: Number of processes.
-        lengths: Lengths of the sequences (n,). Batches then have sequences of similar length, which saves padding.
-            Shuffled sequences are sorted within each ``POOL`` batches, and these batches are shuffled again.
-    """
-
-    n: int
-    size: int
-    seed: int | None = None
-    rank: int = 0
-    world: int = 1
-    lengths: Tensor | None = None
+    n: int  # number of sequences
+    size: int  # number of sequences in a batch, over all processes
+    seed: int | None = None  # of the order, which differs between epochs; None keeps the order
+    rank: int = 0  # number of this process
+    world: int = 1  # number of processes
+    lengths: Tensor | None = None  # (n,): batches then have sequences of similar length, which saves padding
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -51,20 +41,20 @@ class Batches:
         return -(-self.n // self.size)
 
     def complete(self, epoch: int) -> list[Tensor]:
-        """Returns the indices of each batch, over all processes."""
+        """The indices of each batch, over all processes."""
+        generator = torch.Generator()
         if self.seed is None:
             order = torch.arange(self.n) if self.lengths is None else self.lengths.argsort(stable=True)
-            return list(order.split(self.size))
-        generator = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
-        order = torch.randperm(self.n, generator=generator)
-        if self.lengths is None:
+        else:
+            order = torch.randperm(self.n, generator=generator.manual_seed(derive_seed(self.seed, epoch)))
+        if self.seed is None or self.lengths is None:
             return list(order.split(self.size))
         pools = [pool[self.lengths[pool].argsort(stable=True)] for pool in order.split(POOL * self.size)]
         batches = [batch for pool in pools for batch in pool.split(self.size)]
         return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
     def shares(self, epoch: int) -> Iterator[BatchShare]:
-        """Yields this process's part of each batch."""
+        """This process's part of each batch."""
         for batch in self.complete(epoch):
             mine = batch[self.rank :: self.world]
             if len(mine):

@@ -35,11 +35,8 @@ def mean_loss(output: Tensor, target: Tensor, weight: Tensor | None = None) -> T
 
 
 def averaged_model(network: nn.Module, decay: float) -> AveragedModel:
-    """Exponential moving average of a network's weights and buffers, for ``update_parameters`` after each step.
-
-    The decay is smaller during the first steps, whose weights are soon outdated. The network's present weights count as
-    the first sample.
-    """
+    """Exponential moving average of weights and buffers. The decay is smaller in the first steps, whose weights are
+    soon outdated; the present weights count as the first sample."""
 
     def update(average: Tensor, value: Tensor, count: Tensor | int) -> Tensor:
         keep = min(decay, int(count) / (9 + int(count)))
@@ -57,15 +54,8 @@ class Trainer(ABC):
         network: Network to train.
         optimizer: Optimiser of its parameters.
         clip: Largest norm of the gradient; 0 for no clipping.
-        average: Decay of an exponential moving average of the weights, which is validated and kept instead of the
-            weights themselves; 0 for no average.
+        average: Decay of an average of the weights, which is validated and kept instead of them; 0 for no average.
         patience: Number of epochs without improvement after which training stops; 0 for no limit.
-
-    Attributes:
-        step: Number of optimiser steps so far.
-        history: One row of numbers per epoch.
-        best_weights: Weights after the best epoch, on the CPU.
-        stopped: Reason for an early stop. Callbacks may set it.
     """
 
     hint = "."  # end of the messages about divergence
@@ -81,10 +71,10 @@ class Trainer(ABC):
     ) -> None:
         self.network, self.optimizer, self.clip, self.patience = network, optimizer, clip, patience
         self.averaged = averaged_model(network, average) if average else None
-        self.step = 0
-        self.history: list[Row] = []
-        self.best_weights: dict[str, Tensor] = {}
-        self.stopped = ""
+        self.step = 0  # number of optimiser steps so far
+        self.history: list[Row] = []  # one row per epoch
+        self.best_weights: dict[str, Tensor] = {}  # after the best epoch, on the CPU
+        self.stopped = ""  # reason for an early stop; callbacks may set it
         self.loss_sum, self.sequences = 0.0, 0  # of the current epoch
 
     @abstractmethod
@@ -118,18 +108,20 @@ class Trainer(ABC):
 
     @property
     def best_row(self) -> Row:
-        """The numbers of the best epoch."""
         return self.history[self.best_epoch - 1]
 
     @property
     def evaluated(self) -> Network:
-        """The network with averaged weights, if they are averaged, else the network."""
+        """The network to validate and keep: the one with averaged weights, if there is one."""
         return self.network if self.averaged is None else cast(Network, self.averaged.module)
 
     @property
     def position(self) -> str:
-        """Where training is, for messages."""
         return f"in epoch {self.epoch + 1}"
+
+    def diverged(self, problem: str, remedy: str = "a smaller lr or dt") -> Diverged:
+        """The error for numbers that are not finite: where it happened and what to try."""
+        return Diverged(f"{problem} {self.position}. Try {remedy}{self.hint}")
 
     def train_step(self, batch: Any) -> float:
         """One step of the optimiser; returns the loss."""
@@ -157,21 +149,19 @@ class Trainer(ABC):
         self.sequences += sequences
         return value
 
-    def train_epoch(self, after_step: Callable[[float], None] | None = None) -> None:
-        """Trains on the remaining batches of the epoch; ``after_step`` receives each loss."""
+    def train_epoch(self, after_step: Callable[[float], None] = lambda loss: None) -> None:
+        """Trains on the remaining batches of the epoch."""
         self.network.train()
         for batch in self.epoch_batches():
-            loss = self.train_step(batch)
-            if after_step is not None:
-                after_step(loss)
+            after_step(self.train_step(batch))
             if self.stopped:
                 break
 
     def run(
         self,
         epochs: int,
-        after_step: Callable[[float], None] | None = None,
-        after_epoch: Callable[[Row], None] | None = None,
+        after_step: Callable[[float], None] = lambda loss: None,
+        after_epoch: Callable[[Row], None] = lambda row: None,
     ) -> None:
         """Trains until ``epochs`` epochs are complete, or until patience runs out or a callback sets ``stopped``."""
         while self.epoch < epochs and not self.stopped:
@@ -187,9 +177,4 @@ class Trainer(ABC):
                 self.best_weights = {name: t.detach().cpu().clone() for name, t in weights.items()}
             elif self.patience and self.epoch - self.best_epoch >= self.patience:
                 self.stopped = "patience"
-            if after_epoch is not None:
-                after_epoch(row)
-
-    def diverged(self, problem: str, remedy: str = "a smaller lr or dt") -> Diverged:
-        """The error for numbers that are not finite: where it happened and what to try."""
-        return Diverged(f"{problem} {self.position}. Try {remedy}{self.hint}")
+            after_epoch(row)

@@ -32,11 +32,11 @@ clock = time.monotonic  # measures the budget
 
 @dataclass(frozen=True)
 class Examples:
-    """Standardised series, targets ((n,) classes or (n, k) numbers) and weights (n,) of mean 1."""
+    """Standardised series and their targets."""
 
     series: Series
-    target: Tensor
-    weight: Tensor
+    target: Tensor  # (n,) classes or (n, k) numbers
+    weight: Tensor  # (n,) of mean 1
 
     def __len__(self) -> int:
         return len(self.series)
@@ -177,11 +177,10 @@ def train(
     settings: Settings,
     tell: Callable[[int, Row], None] = lambda epoch, row: None,
 ) -> Trainer:
-    """Trains with Adam in place and restores the best weights.
+    """Trains with Adam in place and restores the best weights. ``tell`` receives each epoch's number and losses.
 
     Stops when the validation loss, or without validation series the training loss, has not improved for ``patience``
-    epochs, or when another epoch as long as the last would end after the deadline. ``tell`` receives the number and the
-    losses of each epoch.
+    epochs, or when another epoch as long as the last would end after the deadline.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.lr)
     slower = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, patience=max(1, settings.patience // 3))

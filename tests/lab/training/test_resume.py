@@ -23,58 +23,44 @@ from unicornn.lab.training._trainer import TaskTrainer
 COMMAND = [sys.executable, "-m", "unicornn", "train", helpers.__file__]
 
 
-class Interrupt(Exception):
-    pass
-
-
-def same_run(a, b):
-    """Whether two runs have the same weights, checkpoints and histories."""
+def assert_same_run(a, b):
+    """Two runs have the same weights, checkpoints and histories."""
     assert same(weights(a.path), weights(b.path))
     assert same(*(read(run.path / "last.ckpt").tensors for run in (a, b)))
     assert a.metrics.drop(columns="seconds").equals(b.metrics.drop(columns="seconds"))
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
-@pytest.mark.parametrize("steps", [3, 7, 10, 14])  # 7 batches in an epoch
-def test_a_stopped_run_resumes_bit_for_bit(tmp_path, steps, average):
-    def stop(trainer):
+STOPS = [(3, 0.0), (7, 0.9), (10, 0.9), (14, 0.0)]  # steps, of which an epoch has 7, and settings of the average
+
+
+@pytest.mark.parametrize(("steps", "average"), STOPS)
+def test_a_killed_run_resumes_bit_for_bit(tmp_path, steps, average):
+    def kill(trainer):
         if trainer.step == steps:
-            raise Interrupt
+            raise KeyboardInterrupt
 
     whole = train(config(average=average), tmp_path / "whole")
-    with pytest.raises(Interrupt), after_each_step(stop):
+    with pytest.raises(KeyboardInterrupt), after_each_step(kill):
         train(config(average=average), tmp_path / "cut")
-    same_run(whole, train(config(average=average), tmp_path / "cut", resume=True))
+    assert_same_run(whole, train(config(average=average), tmp_path / "cut", resume=True))
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
-@pytest.mark.parametrize("validating", [False, True])
-def test_sigterm_stops_after_the_batch_and_resumes_there(tmp_path, monkeypatch, validating, average):
+@pytest.mark.parametrize(("steps", "average"), STOPS)
+def test_sigterm_stops_after_the_batch_and_resumes_there(tmp_path, steps, average):
     def terminate(trainer):
-        if trainer.step == (14 if validating else 10):
+        if trainer.step == steps:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    settings = {"lr": 0.02, "average": average}
-    whole = train(config(**settings), tmp_path / "whole")
-    validate = TaskTrainer.validate
-
-    def terminate_and_validate(trainer):
-        terminate(trainer)
-        return validate(trainer)
-
-    with monkeypatch.context() as patch, pytest.raises(Stopped, match=r"in epoch 2, after batch \d of 7.*--resume"):
-        if validating:
-            patch.setattr(TaskTrainer, "validate", terminate_and_validate)
-            train(config(**settings), tmp_path / "cut")
-        with after_each_step(terminate):
-            train(config(**settings), tmp_path / "cut")
-    done = read(tmp_path / "cut/last.ckpt").about["step"]
-    assert done == (14 if validating else 10)
-    steps = []
-    with after_each_step(lambda trainer: steps.append(trainer.step)):
-        cut = train(config(**settings), tmp_path / "cut", resume=True)
-    assert steps[0] == done + 1
-    same_run(whole, cut)
+    whole = train(config(average=average), tmp_path / "whole")
+    stopped = pytest.raises(Stopped, match=rf"in epoch {(steps + 6) // 7}, after batch \d of 7.*--resume")
+    with after_each_step(terminate), stopped:
+        train(config(average=average), tmp_path / "cut")
+    assert read(tmp_path / "cut/last.ckpt").about["step"] == steps
+    done = []
+    with after_each_step(lambda trainer: done.append(trainer.step)):
+        cut = train(config(average=average), tmp_path / "cut", resume=True)
+    assert done[0] == steps + 1
+    assert_same_run(whole, cut)
 
 
 def test_sigterm_to_the_command(tmp_path):
@@ -95,7 +81,7 @@ def test_sigterm_to_the_command(tmp_path):
 def test_a_finished_run_can_be_prolonged(tmp_path):
     train(config(epochs=2), tmp_path / "run")
     longer = train(config(epochs=3), tmp_path / "run", resume=True)
-    same_run(longer, train(config(epochs=3), tmp_path / "whole"))
+    assert_same_run(longer, train(config(epochs=3), tmp_path / "whole"))
     with pytest.raises(BadValue, match=r"^epochs: .*at least the 3 .*got 2"):
         train(config(epochs=2), tmp_path / "run", resume=True)
     before = (longer.path / "result.json").stat().st_mtime_ns
@@ -126,7 +112,7 @@ def test_a_larger_budget_resumes_in_the_middle_of_the_epoch(tmp_path, monkeypatc
     wrong = weights(cut.path)
     longer = train(config(budget=1e6), tmp_path / "cut", resume=True)
     assert not same(weights(longer.path), wrong)
-    same_run(longer, whole)
+    assert_same_run(longer, whole)
     assert evaluate(longer, "valid")[0] == longer.result["valid"]
 
 
@@ -143,7 +129,7 @@ def test_a_full_disk_keeps_the_last_complete_epoch(tmp_path):
     assert (tmp_path / "run/last.ckpt").read_bytes() == before
     assert not list((tmp_path / "run").glob(".*"))
     resumed = train(config(epochs=2), tmp_path / "run", resume=True)
-    same_run(resumed, train(config(epochs=2), tmp_path / "whole"))
+    assert_same_run(resumed, train(config(epochs=2), tmp_path / "whole"))
 
 
 @pytest.mark.slow

@@ -24,9 +24,10 @@ from unicornn.lab.data import Source
 from unicornn.lab.errors import InUse, NotARun, RunExists
 from unicornn.lab.tasks import Sequences
 from unicornn.lab.training._checkpoint import read
+from unicornn.lab.training._evaluate import initial_network
 from unicornn.lab.training._metrics import Tally
-from unicornn.lab.training._time_step import with_time_step
-from unicornn.lab.training._trainer import TaskTrainer
+from unicornn.lab.training._train import with_time_step
+from unicornn.lab.training._trainer import make_optimizer
 from unicornn.models import Network
 
 
@@ -84,38 +85,23 @@ def test_of_equally_good_epochs_the_one_with_the_least_loss_is_kept(tmp_path, mo
     assert run.result["best_epoch"] == run.metrics["epoch"][run.metrics["valid_loss"].argmin()] > 1
 
 
-def learning_rates(folder, **settings):
-    """The learning rate of each parameter in a training of one epoch."""
-    rates = {}
-
-    def look(trainer):
-        names = {p: name for name, p in trainer.network.named_parameters()}
-        for group in trainer.optimizer.param_groups:
-            rates.update({names[p]: group["lr"] for p in group["params"]})
-
-    with after_each_step(look):
-        train(config(epochs=1, **settings), folder)
-    return rates
-
-
-def test_layers_that_learn_slowly(tmp_path):
-    for name, rate in learning_rates(tmp_path / "run", lr=0.02, layers_rate=0.1).items():
-        assert rate == pytest.approx(0.002 if name.startswith("rnn.") else 0.02)
-
-
 def test_layers_that_do_not_learn(tmp_path):
     one, two = (train(config(epochs=n, lr=0.02, layers_rate=0), tmp_path / f"{n}") for n in (1, 2))
     for name, t in one.weights().items():
         assert torch.equal(t, two.weights()[name]) == name.startswith("rnn.")
 
 
-def test_published_learning_rates_of_baselines(tmp_path):
-    """expRNN's orthogonal matrix learns at a tenth of the rate."""
-    rates = learning_rates(tmp_path / "run", model="exprnn", lr=0.02)
-    slow = {name for name, rate in rates.items() if rate == pytest.approx(0.002)}
-    assert slow == {name for name in rates if name.endswith("W.parametrizations.weight.original")}
-    assert slow
-    assert all(rate == pytest.approx(0.02) for name, rate in rates.items() if name not in slow)
+@pytest.mark.parametrize(
+    ("settings", "slow"),
+    [({"layers_rate": 0.1}, "rnn."), ({"model": "exprnn"}, "W.parametrizations.weight.original")],  # its publication's
+)
+def test_parameters_that_learn_at_a_tenth_of_the_rate(settings, slow):
+    network = initial_network(helpers.TASK, config(**settings))
+    names = {p: name for name, p in network.named_parameters()}
+    for group in make_optimizer(network, config(**settings)).param_groups:
+        for p in group["params"]:
+            assert group["share"] == pytest.approx(0.1 if slow in names[p] else 1)
+    assert any(slow in name for name in names.values())
 
 
 def test_averaged_weights_are_validated_and_kept_but_not_trained(tmp_path):
@@ -255,11 +241,3 @@ def test_numbers_that_are_not_finite_are_not_evaluated(run_copy, monkeypatch):
     monkeypatch.setattr(Network, "forward", lambda network, u, *_: torch.full((u.shape[1], 2), math.nan))
     with pytest.raises(Diverged, match=r"^outputs: .* split 'test'"):
         evaluate(run_copy)
-
-
-def test_the_position_after_the_last_batch_has_no_batch(tmp_path):
-    positions = []
-    with after_each_step(lambda trainer: positions.append(TaskTrainer.position.fget(trainer))):
-        train(config(epochs=1), tmp_path / "run")
-    assert positions[0] == "in epoch 1, batch 2 of 7"
-    assert positions[-1] == "in epoch 1"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unicornn._checks import choice, did_you_mean, fraction, integer, not_negative, positive
-from unicornn.errors import BadType, BadValue
+from unicornn._checks import choice, did_you_mean, flag, fraction, integer, not_negative, positive
+from unicornn.errors import BadValue
 from unicornn.lab._networks import model_settings
 from unicornn.lab.tasks._base import Task, Training
 
@@ -111,8 +111,9 @@ def resolve(
         positive("budget", budget)
     possible = model_settings(model)
     training = dataclasses.asdict(task.training)
-    model_options = dict(task.models.get(model, {}))
-    if model not in task.models:  # no published settings: the sizes and the dropout of UnICORNN
+    if model in task.models:
+        model_options = dict(task.models[model])
+    else:  # no published settings: the sizes and the dropout of UnICORNN
         ours = task.models["unicornn"]
         model_options = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
     if model == "unicornn":
@@ -131,8 +132,7 @@ def resolve(
                 model_options[key] = _parsed(key, value, model_options.get(key, possible[key]))
             elif changes is settings:  # a variant may contain settings of other models
                 names = sorted([*training, *task.options, *possible])
-                hint = did_you_mean(key, names)
-                raise BadValue(f"--set: expected one of {', '.join(names)}, got {key!r}{hint}")
+                raise BadValue(f"--set: expected one of {', '.join(names)}, got {key!r}{did_you_mean(key, names)}")
     model_options.setdefault("hidden_size", 128)
     for key, value in (model_options | task_options).items():
         _check_size(key, value)
@@ -145,8 +145,8 @@ def _checked_training(settings: Mapping[str, Any]) -> Training:
     """The settings of the training, if all types and ranges are right."""
     for f in dataclasses.fields(Training):
         value, kind = settings.get(f.name, f.default), type(f.default)
-        if kind is bool and not isinstance(value, bool):
-            raise BadType(f"{f.name}: expected true or false, got {value!r}")
+        if kind is bool:
+            flag(f.name, value)
         if kind is float:
             (positive if f.name in POSITIVE else not_negative)(f.name, value)
         _check_size(f.name, value)

@@ -20,7 +20,7 @@ from unicornn.lab.errors import NotARun
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training._config import Config
-from unicornn.lab.training._metrics import Tally, batches_of, split_outputs
+from unicornn.lab.training._metrics import batches_of, measure
 from unicornn.models import Network
 
 SURELY_FITS = 1000  # neurons: below, the size of a network is not checked
@@ -148,15 +148,15 @@ def evaluate_split(
     network: Network, task: Task, config: Config, splits: Splits, name: str
 ) -> tuple[float, dict[str, np.ndarray]]:
     """The metric on a split, and its targets and predictions in the order of the split."""
-    device = next(network.parameters()).device
-    tally, batches = Tally(task.kind), batches_of(getattr(splits, name), config.training.eval_batch_size)
-    targets, predictions = [], []
-    for output, target, sequences in split_outputs(network, task.kind, splits, name, batches, device):
-        tally.add(output, target, sequences)
-        targets.append(target.cpu())
-        predictions.append((output.argmax(1) if task.kind == "classify" else output).cpu())
-    metric = tally.over_all(device)[1]
+    batches = batches_of(getattr(splits, name), config.training.eval_batch_size)
+    rows: dict[str, list[Tensor]] = {"target": [], "prediction": []}
+
+    def collect(output: Tensor, target: Tensor) -> None:
+        rows["target"].append(target.cpu())
+        rows["prediction"].append((output.argmax(1) if task.kind == "classify" else output).cpu())
+
+    _, metric = measure(network, task, splits, name, batches, collect)
     if task.kind == "forecast":
         return metric, {}
     order = torch.cat(batches.complete(-1)).argsort()
-    return metric, {"target": torch.cat(targets)[order].numpy(), "prediction": torch.cat(predictions)[order].numpy()}
+    return metric, {column: torch.cat(values)[order].numpy() for column, values in rows.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from unicornn._training.batches import Batches
 from unicornn._training.trainer import mean_loss
 from unicornn.errors import BadValue, Diverged
-from unicornn.lab.tasks._base import Batch, Split, Splits
+from unicornn.lab.tasks._base import Batch, Split, Splits, Task
 from unicornn.lab.training._processes import rank, summed, world
+
+AfterBatch = Callable[[Tensor, Tensor], None]
 
 
 def batches_of(split: Split, size: int, seed: int | None = None, *, distributed: bool = False) -> Batches:
@@ -82,17 +84,22 @@ class Tally:
 
 
 @torch.no_grad()
-def split_outputs(
-    network: nn.Module, kind: str, splits: Splits, name: str, batches: Batches, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor, int]]:
-    """Yields outputs and targets of each batch of a split, and its number of sequences (0 for another process's)."""
+def measure(
+    network: nn.Module, task: Task, splits: Splits, name: str, batches: Batches, after_batch: AfterBatch
+) -> tuple[float, float]:
+    """Loss and metric of a network on a split; ``after_batch`` receives the outputs and targets of each batch."""
+    device = next(network.parameters()).device
     for parameter, t in network.state_dict().items():
         if not t.isfinite().all():  # argmax would return a class even for NaN
             raise Diverged(f"weights: expected finite numbers, but {parameter} has others")
     network.eval()
+    tally = Tally(task.kind)
     for indices, weight in batches.shares(-1):
         batch = finite_batch(splits, name, indices, -1, device)
-        output, target = per_target(kind, network(batch.u, batch.lengths), batch)
+        output, target = per_target(task.kind, network(batch.u, batch.lengths), batch)
         if not output.isfinite().all():
             raise Diverged(f"outputs: expected finite numbers, but the network returns others for the split {name!r}")
-        yield output, target, batch.u.shape[1] if weight else 0
+        if weight:
+            tally.add(output, target, batch.u.shape[1])
+        after_batch(output, target)
+    return tally.over_all(device)

@@ -1,15 +1,19 @@
-"""Several processes, each with its part of every batch: their numbers, their group, and sums over them."""
+"""The processes of a training: torchrun's workers and sums over them, and process-wide settings."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from unicornn.lab.errors import Stopped
 
 
 def started() -> bool:
@@ -93,3 +97,39 @@ def average(tensors: Sequence[Tensor]) -> None:
         together = summed(torch.cat([t.flatten() for t in tensors])) / world()
         for t, mean in zip(tensors, together.split([t.numel() for t in tensors]), strict=True):
             t.copy_(mean.view_as(t))
+
+
+@contextlib.contextmanager
+def flush_denormals() -> Iterator[None]:
+    """Treats denormal numbers as zero: vanishing gradients would slow some baselines down."""
+    before = sys.float_info.min / 2 == 0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+class Termination:
+    """Turns SIGTERM into ``Stopped``, or while ``deferred`` into a request that the training loop looks for.
+
+    Only the main thread can handle signals; in other threads nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.requested = self.deferred = False
+
+    def __enter__(self) -> Termination:
+        self.main_thread = threading.current_thread() is threading.main_thread()
+        if self.main_thread:
+            self.before = signal.signal(signal.SIGTERM, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.main_thread:
+            signal.signal(signal.SIGTERM, self.before)
+
+    def _handle(self, *_: object) -> None:
+        self.requested = True
+        if not self.deferred:
+            raise Stopped("stopped by SIGTERM; the same command with --resume continues")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -16,35 +14,33 @@ class TrainingProgress:
     """Shows the epoch, the loss, the validation metric and the remaining time; nothing without a console."""
 
     def __init__(self, console: Console | None, trainer: TaskTrainer) -> None:
-        self.console = console if rank() == 0 else None
+        self.console = Console(quiet=True) if console is None or rank() > 0 else console
         self.trainer = trainer
         self.began = trainer.progress, trainer.seconds
-        self.bar = Progress(BarColumn(20), TextColumn("{task.description}"), console=console, transient=True)
+        columns, hidden = (BarColumn(20), TextColumn("{task.description}")), self.console.quiet
+        self.bar = Progress(*columns, console=console, transient=True, disable=hidden or not self.console.is_terminal)
         self.task = self.bar.add_task("starting", total=1.0)
 
     def __enter__(self) -> TrainingProgress:
-        if self.console is not None and self.console.is_terminal:
-            self.bar.start()
+        self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.bar.live.is_started:
-            self.bar.stop()
-        if self.console is not None and kind is KeyboardInterrupt:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.bar.stop()
+        if kind is KeyboardInterrupt:
             self._print(f"stopped in epoch {self.trainer.epoch + 1}; the same command with --resume continues")
 
     def show_step(self, loss: float) -> None:
-        if self.bar.live.is_started:
+        if not self.bar.disable:
             texts = self._texts(self.trainer.epoch + 1, loss)
             self.bar.update(self.task, completed=self.trainer.progress, description=" ".join(texts))
 
     def show_epoch(self) -> None:
-        if self.console is not None and not self.console.is_terminal:
+        if self.bar.disable:
             self._print(" · ".join(self._texts(self.trainer.epoch, self.trainer.history[-1]["train_loss"])))
 
     def _print(self, text: str) -> None:
-        if self.console is not None:
-            self.console.print(text, highlight=False, soft_wrap=True)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def _texts(self, epoch: int, loss: float) -> list[str]:
         trainer, metric = self.trainer, self.trainer.task.metric

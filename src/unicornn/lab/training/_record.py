@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import threading
 from pathlib import Path
 
+import pandas as pd
 import safetensors.torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
@@ -35,7 +34,8 @@ class Record:
         if self.first:
             if trainer.best_epoch == trainer.epoch:
                 self.write_best(trainer.best_weights)
-            self._write_metrics(trainer.history)
+            with atomic_write(self.folder / "metrics.csv", "w") as file:
+                pd.DataFrame(trainer.history).to_csv(file, index=False, lineterminator="\n")
             self._write_curves(trainer.history[-1])
 
     def write_best(self, weights: dict[str, Tensor]) -> None:
@@ -47,14 +47,6 @@ class Record:
         checkpoint = trainer.checkpoint()
         if self.first:
             _checkpoint.write(self.folder / "last.ckpt", checkpoint)
-
-    def _write_metrics(self, history: list[Row]) -> None:
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(history[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(history)
-        with atomic_write(self.folder / "metrics.csv", "w") as file:
-            file.write(text.getvalue())
 
     def _write_curves(self, row: Row) -> None:
         if self.board is None:

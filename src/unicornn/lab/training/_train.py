@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 from rich.console import Console
 
-from unicornn import models
+from unicornn import models, suggest_dt
 from unicornn._files import atomic_write, write_json
 from unicornn._training.seeds import derive_seed, seeded
 from unicornn._training.trainer import Row
@@ -24,14 +26,14 @@ from unicornn.lab.errors import RunExists, Stopped
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training import _checkpoint, _processes
-from unicornn.lab.training._config import Config, differences
+from unicornn.lab.training._config import AUTO, Config, differences
 from unicornn.lab.training._evaluate import config_of, evaluate_split, initial_network, task_of
-from unicornn.lab.training._process_state import Termination, flush_denormals
 from unicornn.lab.training._progress import TrainingProgress
 from unicornn.lab.training._record import Record
-from unicornn.lab.training._time_step import suggested_time_step, with_time_step
 from unicornn.lab.training._trainer import TaskTrainer
-from unicornn.models import Network
+from unicornn.models import Network, patched
+
+SEQUENCES = 4  # of the validation set, in which the growth of gradients is measured
 
 
 def train(
@@ -75,7 +77,7 @@ def train(
     if resume:
         config_of(Run(folder))  # raises before a folder without a run is locked
     lock = locked(folder) if first else contextlib.nullcontext()
-    with Termination() as termination, flush_denormals(), seeded(derive_seed(config.seed)), lock:
+    with _processes.Termination() as termination, _processes.flush_denormals(), seeded(derive_seed(config.seed)), lock:
         with _processes.process_group() as device:
             checkpoint = None
             for path in folder.iterdir():
@@ -116,7 +118,7 @@ def _run(
     trainer: TaskTrainer,
     record: Record,
     progress: TrainingProgress,
-    termination: Termination,
+    termination: _processes.Termination,
     after_epoch: Callable[[Row], None] | None,
 ) -> None:
     """Trains, with a checkpoint after each epoch. A SIGTERM is handled after the current batch."""
@@ -149,6 +151,27 @@ def _run(
     termination.deferred = True
     trainer.run(trainer.config.training.epochs, step_done, epoch_done)
     termination.deferred = False
+
+
+def with_time_step(config: Config, find_dt: Callable[[], float]) -> Config:
+    """Replaces dt="auto" by the number that ``find_dt`` returns."""
+    if config.model_options.get("dt") != AUTO:
+        return config
+    return dataclasses.replace(config, model_options={**config.model_options, "dt": find_dt()})
+
+
+def suggested_time_step(config: Config, splits: Splits) -> float:
+    """The time step that ``suggest_dt`` finds for sequences of the validation set."""
+    batch = splits.valid.batch(torch.arange(min(SEQUENCES, len(splits.valid))), -1)
+    alpha, patch = config.model_options.get("alpha", 1.0), config.model_options.get("patch", 1)
+    if not batch.u.is_floating_point():  # words: their vectors are not known yet
+        return suggest_dt(-(-len(batch.u) // patch), alpha=alpha)
+    u, lengths = patched(batch.u, batch.lengths, patch)
+    longest = len(u) if lengths is None else int(lengths.max())
+    shortest = len(u) if lengths is None else int(lengths.min())
+    if config.training.standardise:
+        u = (u - u.mean((0, 1))) / u.std((0, 1)).clamp_min(1e-12)
+    return suggest_dt(longest, alpha=alpha, input=u[:shortest])
 
 
 def _complete(run: Run, before: Config, config: Config, test: bool) -> bool:

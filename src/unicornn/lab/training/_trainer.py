@@ -6,7 +6,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.training import _processes as processes
 from unicornn.lab.training._checkpoint import Checkpoint
 from unicornn.lab.training._config import Config
-from unicornn.lab.training._metrics import Tally, batches_of, finite_batch, per_target, split_outputs
+from unicornn.lab.training._metrics import batches_of, finite_batch, measure, per_target
 from unicornn.models import Network
 
 WARM_UP = 0.1  # fraction of the one-cycle schedule
@@ -128,17 +127,11 @@ class TaskTrainer(Trainer):
         return stopping > 0
 
     def validate(self) -> Row:
-        tally, kind = Tally(self.task.kind), self.task.kind
+        batches, after_batch = self.valid_batches, lambda *_: self.after_batch()
         try:
-            for output, target, sequences in split_outputs(
-                self.evaluated, kind, self.splits, "valid", self.valid_batches, self.device
-            ):
-                if sequences:
-                    tally.add(output, target, sequences)
-                self.after_batch()
+            valid_loss, valid = measure(self.evaluated, self.task, self.splits, "valid", batches, after_batch)
         except Diverged as error:
             raise self.diverged(str(error)) from None
-        valid_loss, valid = tally.over_all(self.device)
         loss_sum, trained = self._loss_sums()
         row: Row = {
             "epoch": self.epoch + 1,
@@ -171,38 +164,34 @@ class TaskTrainer(Trainer):
             "history": self.history,
             "sums": self._loss_sums(),
         }
-        tensors = {"network": self.network.state_dict(), "best": self.best_weights}
+        parts = {"network": self.network.state_dict(), "best": self.best_weights}
         if self.averaged is not None:
-            tensors["average"] = self.evaluated.state_dict()
+            parts["average"] = self.evaluated.state_dict()
         for i, moments in self.optimizer.state_dict()["state"].items():
-            tensors[f"optimizer.{i}"] = moments
-        return Checkpoint(
-            about, {f"{which}.{name}": t for which, named in tensors.items() for name, t in named.items()}
-        )
+            parts[f"optimizer.{i}"] = moments
+        return Checkpoint(about, {f"{part}.{name}": t for part, named in parts.items() for name, t in named.items()})
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Restores the state of training. Raises ``BadCheckpoint`` if it belongs to another network."""
         about, tensors = checkpoint
-        named: dict[str, dict[str, Tensor]] = {"network": {}, "best": {}, "average": {}, "optimizer": {}}
-        moments: dict[int, dict[str, Any]] = {}
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {full.removeprefix(f"{name}."): t for full, t in tensors.items() if full.startswith(f"{name}.")}
+
+        self.best_weights, indices = part("best"), range(len(list(self.network.parameters())))
         try:
-            for full_name, t in tensors.items():
-                which, _, name = full_name.partition(".")
-                named[which][name] = t
-            for full_name, t in named["optimizer"].items():
-                i, _, name = full_name.partition(".")
-                moments.setdefault(int(i), {})[name] = t
-            self.network.load_state_dict(named["network"])
+            if self.best_weights:
+                self.network.load_state_dict(self.best_weights)  # checks the shapes
+            self.network.load_state_dict(part("network"))
             if self.averaged is not None:
-                self.evaluated.load_state_dict(named["average"])
+                self.evaluated.load_state_dict(part("average"))
                 self.averaged.n_averaged.fill_(about["step"] + 1)
+            moments = {i: part(f"optimizer.{i}") for i in indices if part(f"optimizer.{i}")}
             self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-            shapes = {name: t.shape for name, t in named["network"].items()}
-            if named["best"] and {name: t.shape for name, t in named["best"].items()} != shapes:
-                raise ValueError("its best weights belong to another network")
+            if self.checkpoint().tensors.keys() != tensors.keys():
+                raise ValueError("it has unknown tensors")
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise BadCheckpoint(f"checkpoint: it belongs to another run or program: {error!r}") from None
-        self.best_weights, self.history = named["best"], about["history"]
-        self.step, self.seconds = about["step"], about["seconds"]
+        self.step, self.seconds, self.history = about["step"], about["seconds"], about["history"]
         if processes.rank() == 0:
             self.loss_sum, self.sequences = about["sums"]
