@@ -17,7 +17,7 @@ def load(source, options, seed):
     for split, n in enumerate((options["n"], 24, 40)):
         u = torch.rand(n, options["N"], 2, generator=torch.Generator().manual_seed(split))
         splits.append(Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long()))
-    return Splits.of(splits)
+    return Splits(*splits)
 
 
 TASK = Task(
@@ -33,6 +33,8 @@ TASK = Task(
     options={"n": (50,), "N": (20,), "mode": ("plain", "fancy")},
     variants={"wide": {"hidden_size": 16, "lr": 1e-3}, "others": {"nobody_knows": 1}},
 )
+
+BIAS = "readout.bias"  # a parameter of its network
 
 train, evaluate, load_network = (
     functools.partial(function, task=TASK) for function in (training.train, training.evaluate, training.load_network)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from tests.lab.training import helpers
-from tests.lab.training.helpers import config, evaluate, load_network, train
+from tests.lab.training.helpers import BIAS, config, evaluate, load_network, train
 from unicornn._files import write_json
 from unicornn.errors import BadCheckpoint, BadValue, CorruptData, UnicornnError
 from unicornn.lab import cli, training
@@ -220,9 +220,9 @@ FORGERIES = {
     "a number": (lambda about, tensors: about.update(step="7"), ""),
     "sums": (lambda about, tensors: about.update(sums=[]), ""),
     "another tensor": (lambda about, tensors: tensors.update(other=torch.zeros(1)), ""),
-    "fewer tensors": (lambda about, tensors: tensors.pop("network.readout.bias"), ""),
-    "another shape": (lambda about, tensors: tensors.update({"network.readout.bias": torch.zeros(3)}), ""),
-    "other best weights": (lambda about, tensors: tensors.update({"best.readout.bias": torch.zeros(3)}), ""),
+    "fewer tensors": (lambda about, tensors: tensors.pop(f"network.{BIAS}"), ""),
+    "another shape": (lambda about, tensors: tensors.update({f"network.{BIAS}": torch.zeros(3)}), ""),
+    "other best weights": (lambda about, tensors: tensors.update({f"best.{BIAS}": torch.zeros(3)}), ""),
     "no moments": (lambda about, tensors: tensors.update({"optimizer.x.step": torch.zeros(1)}), ""),
     "another seed": (lambda about, tensors: about["config"].update(seed=7), ANOTHER_RUN),
     "another size": (lambda about, tensors: about["config"]["model_options"].update(hidden_size=9), ANOTHER_RUN),

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests.lab.training import helpers
-from tests.lab.training.helpers import after_each_step, config, evaluate, load_network, same, train, weights
+from tests.lab.training.helpers import BIAS, after_each_step, config, evaluate, load_network, same, train, weights
 from unicornn import suggest_dt
 from unicornn.baselines import MODELS
 from unicornn.errors import BadValue, Diverged
@@ -106,7 +106,7 @@ def test_parameters_that_learn_at_a_tenth_of_the_rate(settings, slow):
 
 def test_averaged_weights_are_validated_and_kept_but_not_trained(tmp_path):
     weights_seen = []
-    with after_each_step(lambda trainer: weights_seen.append(trainer.network.readout.bias.detach().clone())):
+    with after_each_step(lambda trainer: weights_seen.append(trainer.network.get_parameter(BIAS).detach().clone())):
         plain = train(config(epochs=1, lr=0.02), tmp_path / "plain")
     averaged = train(config(epochs=1, lr=0.02, average=0.9), tmp_path / "averaged")
     assert plain.metrics["train_loss"].tolist() == averaged.metrics["train_loss"].tolist()
@@ -115,7 +115,7 @@ def test_averaged_weights_are_validated_and_kept_but_not_trained(tmp_path):
     for step, bias in enumerate(weights_seen):
         keep = min(0.9, (1 + step) / (10 + step))
         expected = keep * expected + (1 - keep) * bias
-    torch.testing.assert_close(averaged.weights()["readout.bias"], expected)
+    torch.testing.assert_close(averaged.weights()[BIAS], expected)
 
 
 @pytest.mark.slow
@@ -199,7 +199,7 @@ def test_inputs_that_are_not_finite_are_named_and_end_the_run(tmp_path, split):
 
 def test_nan_stops_with_its_position_and_a_remedy(run_copy):
     before = weights(run_copy)
-    poison = after_each_step(lambda trainer: trainer.network.readout.bias.data.fill_(math.nan))
+    poison = after_each_step(lambda trainer: trainer.network.get_parameter(BIAS).data.fill_(math.nan))
     with pytest.raises(Diverged, match=r"^loss: .*nan in epoch 2, batch 2 of 7.* lr .*--set"), poison:
         train(config(epochs=2), run_copy, resume=True)
     assert same(before, weights(run_copy))
@@ -209,9 +209,9 @@ def test_nan_stops_with_its_position_and_a_remedy(run_copy):
 def test_weights_lost_in_the_last_batch_are_not_the_best(tmp_path):
     def lose(trainer):
         if trainer.step == 14:
-            trainer.network.readout.bias.data.fill_(math.nan)
+            trainer.network.get_parameter(BIAS).data.fill_(math.nan)
 
-    with after_each_step(lose), pytest.raises(Diverged, match=r"^weights: .* readout.bias .*in epoch 2\. .*--set"):
+    with after_each_step(lose), pytest.raises(Diverged, match=rf"^weights: .* {BIAS} .*in epoch 2\. .*--set"):
         train(config(epochs=2), tmp_path / "run")
     assert not Run(tmp_path / "run").finished
     assert all(t.isfinite().all() for t in weights(tmp_path / "run").values())
@@ -223,7 +223,7 @@ def test_an_overflowing_gradient_stops_the_run_before_the_step(tmp_path):
 
     def overflow(trainer):
         before.update({k: v.clone() for k, v in trainer.network.state_dict().items()})
-        trainer.network.readout.bias.register_hook(lambda gradient: gradient * math.inf)
+        trainer.network.get_parameter(BIAS).register_hook(lambda gradient: gradient * math.inf)
         before["trainer"] = trainer
 
     expected = r"^gradient: .*inf .*in epoch 1, batch 2 of 7\. .* dt.* alpha .* horizon .*--set"
@@ -234,8 +234,8 @@ def test_an_overflowing_gradient_stops_the_run_before_the_step(tmp_path):
 
 def test_numbers_that_are_not_finite_are_not_evaluated(run_copy, monkeypatch):
     good = weights(run_copy)
-    save_file(good | {"readout.bias": torch.full((2,), math.nan)}, run_copy / "best.safetensors")
-    with pytest.raises(Diverged, match=r"^weights: .* readout.bias"):
+    save_file(good | {BIAS: torch.full((2,), math.nan)}, run_copy / "best.safetensors")
+    with pytest.raises(Diverged, match=rf"^weights: .* {BIAS}"):
         evaluate(run_copy)
     save_file(good, run_copy / "best.safetensors")
     monkeypatch.setattr(Network, "forward", lambda network, u, *_: torch.full((u.shape[1], 2), math.nan))

@@ -64,7 +64,7 @@ class TaskTrainer(Trainer):
     weights, the optimiser's state, the number of steps and the history are enough to resume after any batch.
 
     Attributes:
-        seconds: Time spent training, by the clock of the first process.
+        seconds: Wall-clock time of training, measured by the first process.
         after_batch: Called after each batch of training and validation.
     """
 
