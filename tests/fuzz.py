@@ -20,7 +20,7 @@ from unicornn.baselines import MODELS
 from unicornn.errors import UnicornnError
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
 from unicornn.functional import Weights
-from unicornn.lab._networks import build_network, constructor_settings, model_class
+from unicornn.lab._networks import constructor_settings, model_class
 
 N, b, d, m, L = 5, 2, 3, 4, 3
 u = torch.linspace(-1, 1, N * b * d).view(N, b, d)
@@ -112,11 +112,6 @@ def targets() -> list[Target]:
             "TextClassifier",
             models.TextClassifier,
             {"rnn": layer, "outputs": 2, "vectors": torch.randn(9, d), "embedding_dropout": 0.0},
-        ),
-        Target(
-            "build",
-            build_network,
-            {"kind": "classify", "model": "unicornn", "d": d, "outputs": 2, "settings": {"hidden_size": m}},
         ),
         Target("standardise", models.Regressor(UnICORNN(d, m), 1).standardise, {"targets": torch.linspace(0, 1, 9)}),
         Target("suggest_dt", suggest_dt, {"length": 9, "alpha": 1.0, "growth": 2.0, "input": None}),

@@ -194,8 +194,8 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._optimiser = optimiser
         same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
         examples = self._examples([self._scaling(x) for x in series], target, weights)
-        seed = (self._seed + self.n_iter_) % 2**31
-        trainer = networks.NetworkTrainer(self._network, optimiser, examples, int(self.batch_size), seed=seed)
+        settings = self._settings((self._seed + self.n_iter_) % 2**31)
+        trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
         with seeded(self._seed):
             trainer.train_epoch()
         self.history_.append(trainer.validate())
@@ -237,7 +237,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return networks.build_network(series[0].shape[1], self._outputs(), dt, settings)
 
         if settings.deadline is not None:
-            networks.warm_up(make(0.1), examples)
+            networks.warm_up(make(0.1), examples, settings)
         if not again:
             if not isinstance(self.dt, str):
                 self.dt_ = float(self.dt)

@@ -123,17 +123,15 @@ class NetworkTrainer(Trainer):
     def __init__(
         self,
         network: Network,
-        optimizer: torch.optim.Optimizer,
         examples: Examples,
-        batch_size: int,
-        *,
-        seed: int,
+        settings: Settings,
         valid: Examples | None = None,
-        patience: int = 0,
+        optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        super().__init__(network, optimizer, clip=CLIP, patience=patience)
-        self.examples, self.valid, self.batch_size = examples, valid, batch_size
-        self.random = np.random.RandomState(seed)
+        optimizer = optimizer or torch.optim.Adam(network.parameters(), lr=settings.lr)
+        super().__init__(network, optimizer, clip=CLIP, patience=settings.patience)
+        self.examples, self.valid, self.batch_size = examples, valid, settings.batch_size
+        self.random = np.random.RandomState(settings.seed)
 
     def epoch_batches(self) -> Iterator[Examples]:
         order = self.random.permutation(len(self.examples))
@@ -156,12 +154,12 @@ class NetworkTrainer(Trainer):
         return row.get("valid_loss", row["train_loss"])
 
 
-def warm_up(network: Network, examples: Examples) -> None:
+def warm_up(network: Network, examples: Examples, settings: Settings) -> None:
     """Compiles the kernels with a few steps on short series, so that the first epoch takes as long as the others.
 
     A budget decides by the time of an epoch whether there is time for another one. Changes the network's weights.
     """
-    trainer = NetworkTrainer(network, torch.optim.Adam(network.parameters()), examples, batch_size=2, seed=0)
+    trainer = NetworkTrainer(network, examples, settings)
     few = examples.rows(np.arange(min(2, len(examples))))
     short = [x[: 2 - i] for i, x in enumerate(few.series)]
     with seeded(0), contextlib.suppress(Diverged):
@@ -182,17 +180,15 @@ def train(
     Stops when the validation loss, or without validation series the training loss, has not improved for ``patience``
     epochs, or when another epoch as long as the last would end after the deadline.
     """
-    optimizer = torch.optim.Adam(network.parameters(), lr=settings.lr)
-    slower = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, patience=max(1, settings.patience // 3))
-    trainer = NetworkTrainer(
-        network, optimizer, examples, settings.batch_size, seed=settings.seed, valid=valid, patience=settings.patience
-    )
+    trainer = NetworkTrainer(network, examples, settings, valid)
+    patience = max(1, settings.patience // 3)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(trainer.optimizer, factor=0.3, patience=patience)
     begin = clock()
 
     def after_epoch(row: Row) -> None:
         nonlocal begin
         tell(trainer.epoch, row)
-        slower.step(trainer.cost(row))
+        schedule.step(trainer.cost(row))
         seconds, begin = clock() - begin, clock()
         if not trainer.stopped and settings.deadline is not None and begin + seconds > settings.deadline:
             trainer.stopped = "budget"

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
-from unicornn.errors import BadType, BadValue
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 
 KINDS: dict[str, type[Network]] = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
@@ -48,18 +47,11 @@ def build_network(
     vectors: Tensor | None = None,
     embedding_dropout: float = 0.0,
 ) -> Network:
-    """Builds the network of a task.
+    """Builds the network of a task for d input features; with word vectors (words, d), a text classifier.
 
-    Args:
-        kind: "classify", "regress" or "forecast".
-        model: Name of the recurrent layers.
-        d: Number of input features.
-        outputs: Number of classes or of numbers to predict.
-        settings: Any of ``model_settings``; ``hidden_size`` is required. UnICORNN's biases b start from
-            U(-b_init, b_init). With the default of 0 the layers are odd functions of their input (-u gives -y), and
-            properties that do not depend on its sign are learned only as b grows.
-        vectors: Initial word vectors (words, d) of a text classifier.
-        embedding_dropout: Fraction of the words that a text classifier drops.
+    ``settings`` are any of ``model_settings``. With ``b_init``, UnICORNN's biases b start from U(-b_init, b_init). From
+    0 its layers are odd functions of their input (-u gives -y), and properties that do not depend on the input's sign
+    are learned only as b grows.
 
     Example:
         >>> from unicornn.lab._networks import build_network
@@ -67,12 +59,6 @@ def build_network(
         >>> count(build_network("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST
         35338
     """
-    checks.choice("kind", kind, KINDS)
-    checks.integer("d", d, 1)
-    if not isinstance(settings, Mapping):
-        raise BadType(f"settings: expected a mapping from names to values, got {checks.describe(settings)}")
-    if "hidden_size" not in settings:
-        raise BadValue(f"settings: expected hidden_size among them, got {checks.describe(dict(settings))}")
     head = {name: settings[name] for name in constructor_settings(Network) if name in settings}
     layers = {name: value for name, value in settings.items() if name not in head and name != "b_init"}
     rnn = model_class(model)(d * head.get("patch", 1), **layers)

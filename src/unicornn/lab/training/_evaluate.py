@@ -46,15 +46,14 @@ def task_of(run: Run | Config, task: Task | None = None) -> Task:
 
 def config_of(run: Run, task: Task | None = None) -> Config:
     """The config of a run; with ``task``, checks that it has the task's options."""
+    path = run.path / "config.json"
     try:
         config = Config.from_dict(run.config)
-        for name in () if task is None else task.options:
-            if name not in config.task_options:
-                raise BadValue(f"task_options: expected {name!r}, found none")
     except (BadValue, BadType) as error:
-        raise NotARun(
-            f"run: expected what `unicornn train` writes in {run.path / 'config.json'}, but {error}"
-        ) from None
+        raise NotARun(f"run: expected what `unicornn train` writes in {path}, but {error}") from None
+    for name in () if task is None else task.options:
+        if name not in config.task_options:
+            raise NotARun(f"run: expected {name!r} among the task_options in {path}, found none")
     return config
 
 
