@@ -44,11 +44,9 @@ CONFIG_TEXTS = {
     "empty": "",
     "half": '{"task": "sm',
     "nested": '{"a":' * 100_000 + "1" + "}" * 100_000,
-    "digits": '{"seed": ' + "9" * 400 + "}",
-    "more digits": '{"seed": ' + "9" * 5000 + "}",
+    "digits": '{"seed": ' + "9" * 5000 + "}",
     "infinity": '{"seed": Infinity}',
     "overflow": '{"seed": 1e999}',
-    "nan": '{"seed": NaN}',
     "bytes": "\udcff",
     "nothing": "null",
 }
