@@ -26,7 +26,8 @@ class TrainingProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.bar.stop()
+        if not self.bar.disable:  # else it would print an empty line
+            self.bar.stop()
         if kind is KeyboardInterrupt:
             self._print(f"stopped in epoch {self.trainer.epoch + 1}; the same command with --resume continues")
 
