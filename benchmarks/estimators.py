@@ -23,6 +23,7 @@ import torch
 
 from benchmarks.series import NAMES, RATES, Split, splits
 from unicornn._files import write_json
+from unicornn._training.seeds import seeded
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
 from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import peak
@@ -91,17 +92,17 @@ def lstm(split: Split, seed: int, regress: bool) -> Predictions:
     from unicornn.models import Network, count
 
     def network(d: int, outputs: int, dt: float, settings: Any) -> Network:
-        with _network.own_random_numbers(settings.seed):
+        with seeded(settings.seed):
             size = count(ours(d, outputs, dt, settings))
             m = next(m for m in range(2, 999) if count(Network(MODELS["lstm"](d, m), outputs)) >= size)
             return Network(MODELS["lstm"](d, m), outputs)
 
-    ours, _network.network = _network.network, network
+    ours, _network.build_network = _network.build_network, network
     kind = UnICORNNRegressor if regress else UnICORNNClassifier
     try:
         fitted = kind("network", dt=0.1, random_state=seed, budget=BUDGET).fit(split.X, split.y, groups=split.groups)
     finally:
-        _network.network = ours
+        _network.build_network = ours
     return {"lstm": fitted.predict(split.X_test)}
 
 

@@ -20,6 +20,7 @@ from unicornn.baselines import MODELS
 from unicornn.errors import UnicornnError
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
 from unicornn.functional import Weights
+from unicornn.lab._networks import constructor_settings, model_class
 
 N, b, d, m, L = 5, 2, 3, 4, 3
 u = torch.linspace(-1, 1, N * b * d).view(N, b, d)
@@ -110,11 +111,6 @@ def targets() -> list[Target]:
             models.TextClassifier,
             {"rnn": layer, "outputs": 2, "vectors": torch.randn(9, d), "embedding_dropout": 0.0},
         ),
-        Target(
-            "build",
-            models.build,
-            {"kind": "classify", "model": "unicornn", "d": d, "outputs": 2, "options": {"hidden_size": m}},
-        ),
         Target("standardise", models.Regressor(UnICORNN(d, m), 1).standardise, {"targets": torch.linspace(0, 1, 9)}),
         Target("suggest_dt", suggest_dt, {"length": 9, "alpha": 1.0, "growth": 2.0, "input": None}),
         Target("theory.gradient_growth", theory.gradient_growth, dict(sequence)),
@@ -196,9 +192,9 @@ def _started(*_: Any, **__: Any) -> None:
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """Hyperparameters of a baseline."""
-    outside = ("hidden_size", "num_layers", *models.READING)
-    return {k: v for k, v in models.layer_options(name).items() if k not in outside and k != "dropout"}
+    """The hyperparameters of a baseline."""
+    outside = ("hidden_size", "num_layers", "dropout")
+    return {k: v for k, v in constructor_settings(model_class(name)).items() if k not in outside}
 
 
 def describe(value: Any) -> str:

@@ -6,7 +6,8 @@ import torch
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
 from unicornn.errors import BadValue
-from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, build, count, patched
+from unicornn.lab._networks import build_network as build
+from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, count, patched
 
 
 @pytest.mark.parametrize("patch", [1, 4])

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from docs.build.facts import FACTS
 from docs.build.pages import measured, provenance, table
 from unicornn import models
+from unicornn.lab._networks import model_class
 from unicornn.lab.bench._chart import chart, fastest_first
 from unicornn.lab.bench._jobs import OPTIONS
 
@@ -20,7 +21,7 @@ STEADY = 1.5  # memory that grows less than this from the shortest to the longes
 
 def parameters(name: str, d: int, m: int) -> int:
     """The free parameters of one layer, with the options it is timed with."""
-    return models.free_parameters(models.layers(name)(d, m, 1, **OPTIONS.get(name, {})))
+    return models.free_parameters(model_class(name)(d, m, 1, **OPTIONS.get(name, {})))
 
 
 def equations_table() -> list[str]:

@@ -49,28 +49,12 @@ class CorruptData(UnicornnError):
     """A data file is damaged or not the expected one."""
 
 
-class NotARun(BadValue):
-    """A folder is not a run folder, or a file in it cannot be read."""
-
-
-class RunExists(BadValue):
-    """A folder already contains a run."""
-
-
-class InUse(UnicornnError):
-    """A folder is in use by another process."""
-
-
 class BadCheckpoint(BadValue):
     """A checkpoint cannot be used: it is truncated, or belongs to another program or run."""
 
 
 class Diverged(UnicornnError, FloatingPointError):
     """A loss or a gradient is no longer finite."""
-
-
-class Stopped(UnicornnError):
-    """Training was stopped on request and can be resumed."""
 
 
 class ExportFailed(UnicornnError):

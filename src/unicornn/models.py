@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -229,69 +227,6 @@ class TextClassifier(Classifier):
         return self.embedding(u) * words[u]
 
 
-READING: dict[str, Any] = {"patch": 1, "readout": "last", "readout_init": "kaiming"}  # of any network
-START: dict[str, Any] = {"b_init": 0.0}  # of UnICORNN
-
-
-def layers(name: str) -> type[nn.Module]:
-    """The class of recurrent layers with this name: "unicornn" or one of ``unicornn.baselines.MODELS``."""
-    from unicornn.baselines import MODELS
-
-    known: dict[str, type[nn.Module]] = {"unicornn": UnICORNN, **MODELS}
-    return known[checks.choice("model", name, ("unicornn", *MODELS))]
-
-
-def layer_options(name: str) -> dict[str, Any]:
-    """The settings of a model and their defaults: what its constructor takes beyond the sizes and the form of input,
-    and those which any network has."""
-    outside = ("self", "input_size", "batch_first", "bidirectional", "device", "dtype")
-    signature = inspect.signature(layers(name).__init__)
-    named = [p for p in signature.parameters.values() if p.name not in outside and p.kind is not p.VAR_KEYWORD]
-    start = START if name == "unicornn" else {}
-    return {"dropout": 0.0} | READING | start | {p.name: None if p.default is p.empty else p.default for p in named}
-
-
-KINDS = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
-
-
-def build(
-    kind: str,
-    model: str,
-    d: int,
-    outputs: int,
-    options: Mapping[str, Any],
-    *,
-    vectors: Tensor | None = None,
-    embedding_dropout: float = 0.0,
-) -> Network:
-    """The network of a task: its kind, the recurrent model by name, its sizes and the layer's options.
-
-    Beyond those, what any Network takes (``patch``, ``readout``, ``readout_init``), and ``b_init``: UnICORNN's biases
-    b start from U(-b_init, b_init), by default from 0. There the layers are an odd function of their input (-u gives
-    -y), and what does not depend on its sign, such as how much it moves, can be learned only as b grows.
-
-    Example:
-        >>> from unicornn.models import build, count
-        >>> count(build("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST's
-        35338
-    """
-    checks.choice("kind", kind, KINDS)
-    checks.integer("d", d, 1)
-    if not isinstance(options, Mapping):
-        raise BadType(f"options: expected a mapping from names to values, got {checks.describe(options)}")
-    if "hidden_size" not in options:
-        raise BadValue(f"options: expected hidden_size among them, got {checks.describe(dict(options))}")
-    reading = {name: options.get(name, default) for name, default in READING.items()}
-    own = {name: value for name, value in options.items() if name not in READING | START}
-    rnn = layers(model)(d * reading["patch"], **own)
-    if b_init := options.get("b_init", 0.0):
-        for b in rnn.b:  # type: ignore[union-attr]
-            nn.init.uniform_(b, -b_init, b_init)
-    if vectors is not None:
-        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, **reading)
-    return KINDS[kind](rnn, outputs, **reading)
-
-
 def free_parameters(rnn: nn.Module) -> int:
     """Number of trained parameters of recurrent layers. Constrained ones (orthogonal matrices) count as the number of
     their free parameters."""
@@ -303,8 +238,9 @@ def count(network: Network) -> int:
     """Number of trained parameters as in the paper's tables: without word vectors, see ``free_parameters``.
 
     Example:
-        >>> from unicornn.models import build, count
-        >>> count(build("regress", "gru", 2, 1, {"hidden_size": 8}))
+        >>> from unicornn.baselines import MODELS
+        >>> from unicornn.models import Regressor, count
+        >>> count(Regressor(MODELS["gru"](2, 8), 1))
         297
     """
     if not isinstance(network, Network):
@@ -312,7 +248,4 @@ def count(network: Network) -> int:
     return free_parameters(network.rnn) + sum(p.numel() for p in network.linear.parameters())
 
 
-__all__ = [
-    "Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "build", "count", "free_parameters",
-    "patched",
-]  # fmt: skip
+__all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "count"]

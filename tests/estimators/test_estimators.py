@@ -122,7 +122,8 @@ def test_a_budget_is_for_all_of_fit(monkeypatch, model, seconds, epochs, total):
         return slow
 
     monkeypatch.setattr(networks, "clock", lambda: now[0])
-    monkeypatch.setattr(networks, "epoch", taking(seconds, networks.epoch))
+    trainer = networks.NetworkTrainer
+    monkeypatch.setattr(trainer, "train_epoch", taking(seconds, trainer.train_epoch))
     monkeypatch.setattr(networks, "time_step_candidates", lambda series, alpha: [0.5, 0.3, 0.4])
     monkeypatch.setattr(OscillatorBank, "_fit_series", taking(10, OscillatorBank._fit_series))
     X, y, _ = tones(20)
@@ -133,7 +134,7 @@ def test_a_budget_is_for_all_of_fit(monkeypatch, model, seconds, epochs, total):
 def test_compiling_is_not_the_length_of_an_epoch(monkeypatch):
     """The first call of a network takes 20 of 30 s, and an epoch 1 s."""
     now, compiled = [0], []
-    call, epoch = networks.Network.forward, networks.epoch
+    call, epoch = networks.Network.forward, networks.NetworkTrainer.train_epoch
 
     def forward(*given):
         now[0] += 0 if compiled else 20
@@ -146,7 +147,7 @@ def test_compiling_is_not_the_length_of_an_epoch(monkeypatch):
 
     monkeypatch.setattr(networks, "clock", lambda: now[0])
     monkeypatch.setattr(networks.Network, "forward", forward)
-    monkeypatch.setattr(networks, "epoch", one_second)
+    monkeypatch.setattr(networks.NetworkTrainer, "train_epoch", one_second)
     X, y, _ = tones(20)
     options = {"dt": 0.5, "max_epochs": 100, "patience": 100, "budget": 30}
     assert UnICORNNClassifier("network", **options, **SMALL).fit(X, y).n_iter_ == 10

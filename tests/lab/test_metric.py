@@ -1,4 +1,4 @@
-"""Which number is better, and which is best."""
+"""Metrics: which number is better, which is best, and how one is printed."""
 
 import math
 
@@ -12,7 +12,7 @@ NUMBERS = st.one_of(st.none(), st.floats())
 
 
 @given(new=NUMBERS, old=NUMBERS, more_is_better=st.booleans())
-def test_what_is_not_finite_is_never_better(new, old, more_is_better):
+def test_a_value_that_is_not_finite_is_never_better(new, old, more_is_better):
     metric = Metric("any", more_is_better)
     known, before = (x is not None and math.isfinite(x) for x in (new, old))
     expected = known and (not before or (new > old if more_is_better else new < old))
@@ -20,7 +20,7 @@ def test_what_is_not_finite_is_never_better(new, old, more_is_better):
 
 
 @given(values=st.lists(NUMBERS), more_is_better=st.booleans())
-def test_the_best_is_the_first_that_none_is_better_than(values, more_is_better):
+def test_the_best_is_the_first_of_equals(values, more_is_better):
     metric = Metric("any", more_is_better)
     found = metric.best(enumerate(values), value=lambda pair: pair[1])
     known = [pair for pair in enumerate(values) if pair[1] is not None and math.isfinite(pair[1])]
@@ -31,9 +31,13 @@ def test_the_best_is_the_first_that_none_is_better_than(values, more_is_better):
     assert not any(metric.better(b, a) for i, a in enumerate(ranked) for b in ranked[i:])
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [("accuracy", 0.9684, "96.8 %"), ("RMSE", 1.0, "1.00"), ("RMSE", math.nan, "–"), ("RMSE", None, "–")],
-)
-def test_text(name, value, text):
-    assert Metric(name, False).text(value) == text
+ROUNDED = {139.5: "140", 13.96: "14.0", 0.99951: "1.00", 0.0123: "0.0123", 0.0: "0.00", 1e-9: "1e-09", 1e6: "1e+06"}
+
+
+@pytest.mark.parametrize(("value", "text"), [*ROUNDED.items(), (math.nan, "–"), (None, "–")])
+def test_errors_have_three_digits(value, text):
+    assert Metric("RMSE", False).text(value) == text
+
+
+def test_accuracies_are_percentages():
+    assert Metric("accuracy", True).text(0.9684) == "96.8 %"

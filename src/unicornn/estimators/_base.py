@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
+from unicornn._training.seeds import seeded
 from unicornn.errors import BadType, BadValue, Diverged
 from unicornn.estimators import _arguments as arguments
 from unicornn.estimators import _network as networks
@@ -182,8 +183,8 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             auto = isinstance(self.dt, str)
             self.dt_ = networks.time_step_candidates(prepared, self.alpha)[0] if auto else float(self.dt)
             settings = self._settings(self._seed)
-            settings.segments = networks.segments(settings.segments, self.readout, series)
-            self._network = networks.network(self.n_channels_, self._outputs(), self.dt_, settings)
+            settings.segments = networks.energy_segments(settings.segments, self.readout, series)
+            self._network = networks.build_network(self.n_channels_, self._outputs(), self.dt_, settings)
             self.models_, self.n_iter_ = ("network",), 0
             self.history_: list[dict[str, float]] = []
             self._describe(series, target)
@@ -193,10 +194,11 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._optimiser = optimiser
         same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
         examples = self._examples([self._scaling(x) for x in series], target, weights)
-        random = np.random.RandomState((self._seed + self.n_iter_) % 2**31)
-        with networks.own_random_numbers(self._seed):
-            value = networks.epoch(self._network, optimiser, examples, int(self.batch_size), random)
-        self.history_.append({"train_loss": value})
+        settings = self._settings((self._seed + self.n_iter_) % 2**31)
+        trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
+        with seeded(self._seed):
+            trainer.train_epoch()
+        self.history_.append(trainer.validate())
         self.n_iter_ += 1
 
     def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, seed: int) -> None:
@@ -221,7 +223,7 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         if not again:
             self._scaling = Scaling.of(series)
-            settings.segments = networks.segments(settings.segments, self.readout, series)
+            settings.segments = networks.energy_segments(settings.segments, self.readout, series)
         prepared = [self._scaling(x) for x in series]
         examples = self._examples(prepared, target, weights)
         held: networks.Examples | None
@@ -232,10 +234,10 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             examples, held = examples.rows(train), examples.rows(test) if len(test) else None
 
         def make(dt: float) -> Any:
-            return networks.network(series[0].shape[1], self._outputs(), dt, settings)
+            return networks.build_network(series[0].shape[1], self._outputs(), dt, settings)
 
         if settings.deadline is not None:
-            networks.warm_up(make(0.1), examples)
+            networks.warm_up(make(0.1), examples, settings)
         if not again:
             if not isinstance(self.dt, str):
                 self.dt_ = float(self.dt)

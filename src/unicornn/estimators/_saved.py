@@ -287,7 +287,7 @@ def _restored(found: type, config: dict[str, Any], tensors: dict[str, torch.Tens
         there = tensors["network.linear.weight"].shape[0], sum(name.startswith("network.rnn.w.") for name in tensors)
         if (tuple(tensors["network.rnn.V.0"].shape), there) != sizes:  # before memory is taken for what they say
             raise ValueError(f"network: expected the sizes of its tensors, got {sizes}")
-        net = networks.network(about["channels"], config["network"]["outputs"], estimator.dt_, settings)
+        net = networks.build_network(about["channels"], config["network"]["outputs"], estimator.dt_, settings)
         net.load_state_dict({n.removeprefix("network."): t for n, t in tensors.items() if n.startswith("network.")})
         estimator._network = net
     for name, answer in estimator._answers([np.zeros((2, about["channels"]))]).items():  # all fits together

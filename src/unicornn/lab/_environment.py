@@ -1,4 +1,4 @@
-"""The record of an environment: the command, when, where, with which versions."""
+"""A record of the environment: the command, the date, the machine and the versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = ("unicornn", "torch", "numba", "numpy", "optuna", "scikit-learn", "tr
 
 
 def command() -> str:
-    """The command line that this process was started with, if it is ours; without the password of a database."""
+    """The ``unicornn`` command line of this process, without the password of a database; "" for other programs."""
     name = Path(sys.argv[0])
     ours = name.name.startswith("unicornn") or name.parts[-2:] == ("unicornn", "__main__.py")
     words = [re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", word) for word in sys.argv[1:]]
@@ -27,7 +27,7 @@ def command() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """When, on what and with which versions."""
+    """Date, machine, threads and versions."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):

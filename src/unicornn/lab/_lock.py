@@ -10,7 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from unicornn.errors import BadValue, InUse
+from unicornn.errors import BadValue
+from unicornn.lab.errors import InUse
 
 
 @contextlib.contextmanager

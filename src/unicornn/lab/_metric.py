@@ -1,4 +1,4 @@
-"""What a network is judged by: which of two numbers is better, which is the best, and how one is written."""
+"""Metrics: which of two values is better, and how a value is printed."""
 
 from __future__ import annotations
 
@@ -7,64 +7,57 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from unicornn.lab._text import NONE, number, percent
+from unicornn.lab._text import NONE
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric, by its name, and whether more of it is better. What is not a finite number is never better.
+    """A metric: its name, and whether larger values are better. None, NaN and infinity are worse than any number.
 
     Example:
         >>> from unicornn.lab._metric import Metric
         >>> error = Metric("RMSE", more_is_better=False)
         >>> error.better(0.5, 0.7), error.better(float("nan"), 0.7), error.better(0.5, None)
         (True, False, True)
-        >>> error.text(0.5)
-        '0.500'
+        >>> error.ranked([0.7, None, 0.5], value=lambda x: x)
+        [0.5, 0.7, None]
     """
 
     name: str
     more_is_better: bool
 
-    def better(self, new: float | None, old: float | None) -> bool:
-        """Whether ``new`` is better than ``old``; any finite number is better than None, NaN or an infinity."""
-        return self._cost(new) < self._cost(old)
-
-    def ranked(self, things: Iterable[T], value: Callable[[T], float | None]) -> list[T]:
-        """The best first, those without a finite value last; equal ones stay in their order.
-
-        Example:
-            >>> Metric("accuracy", True).ranked([0.5, None, 0.9], value=lambda x: x)
-            [0.9, 0.5, None]
-        """
-        return sorted(things, key=lambda thing: self._cost(value(thing)))
-
-    def best(self, things: Iterable[T], value: Callable[[T], float | None]) -> T | None:
-        """The first of the best; None if there is none with a finite value.
-
-        Example:
-            >>> Metric("accuracy", True).best([{"epoch": 1, "valid": 0.5}, {"epoch": 2, "valid": 0.9}],
-            ...                               value=lambda row: row["valid"])
-            {'epoch': 2, 'valid': 0.9}
-        """
-        known = [thing for thing in things if self._cost(value(thing)) < math.inf]
-        return next(iter(self.ranked(known, value)), None)
-
-    def text(self, value: float | None, deviation: float | None = None) -> str:
-        """Accuracies in percent with one decimal, errors with three significant digits.
-
-        Example:
-            >>> Metric("accuracy", True).text(0.903, 0.03)
-            '90.3 ± 3.0 %'
-        """
-        if value is None or not math.isfinite(value):
-            return NONE
-        return (percent if self.name == "accuracy" else number)(value, deviation)
-
-    def _cost(self, value: float | None) -> float:
-        """Less is better; infinite for what is not a finite number."""
+    def cost(self, value: float | None) -> float:
+        """The value as a number to minimise; infinite for None, NaN and infinity."""
         if value is None or not math.isfinite(value):
             return math.inf
         return -value if self.more_is_better else value
+
+    def better(self, new: float | None, old: float | None) -> bool:
+        """Whether ``new`` is better than ``old``."""
+        return self.cost(new) < self.cost(old)
+
+    def ranked(self, things: Iterable[T], value: Callable[[T], float | None]) -> list[T]:
+        """Things in the order of their values, the best first; a stable sort."""
+        return sorted(things, key=lambda thing: self.cost(value(thing)))
+
+    def best(self, things: Iterable[T], value: Callable[[T], float | None]) -> T | None:
+        """The thing with the best value, the first of equals; None if no value is finite."""
+        finite = [thing for thing in things if self.cost(value(thing)) < math.inf]
+        return next(iter(self.ranked(finite, value)), None)
+
+    def text(self, value: float | None, deviation: float | None = None) -> str:
+        """Formats accuracies in percent with one decimal, errors with three significant digits.
+
+        Example:
+            >>> Metric("accuracy", True).text(0.903, 0.03), Metric("RMSE", False).text(1.0, 0.0625)
+            ('90.3 ± 3.0 %', '1.00 ± 0.06')
+        """
+        if value is None or not math.isfinite(value):
+            return NONE
+        if self.name == "accuracy":
+            return f"{100 * value:.1f}" + (f" ± {100 * deviation:.1f}" if deviation is not None else "") + " %"
+        places = 2 if value == 0 else 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
+        text = f"{value:.{places}f}" if 0 <= places <= 6 else f"{value:.3g}"
+        return text + (f" ± {deviation:.{max(places, 0)}f}" if deviation is not None else "")

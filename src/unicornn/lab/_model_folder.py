@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unicornn.errors import NotARun
 from unicornn.lab._run_folder import read_json
+from unicornn.lab.errors import NotARun
 from unicornn.lab.tasks import Task
 
 

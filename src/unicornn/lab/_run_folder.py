@@ -1,15 +1,15 @@
-"""Run folders: what a training leaves behind.
+"""Run folders, the output of a training.
 
-config.json          what was asked for: task, variant, model, seed, all settings, the command
-environment.json     when, where, with which versions
+config.json          settings: task, variant, model, seed, all hyperparameters, the command
+environment.json     date, platform and versions
 metrics.csv          one row per epoch: epoch, seconds, lr, train_loss, valid_loss, valid (the task's metric),
                      and the norm of w of each UnICORNN layer, w_norm_1, ...
-best.safetensors     the weights of the epoch with the best validation metric
-result.json          the end: best_epoch, valid, test, seconds, epochs, parameters; not there while it trains
-predictions.npz      the test set's target and prediction (classes or numbers), not for forecasts
-last.ckpt            what is needed to resume: a digest, a line of JSON, tensors
-lock                 the process that trains, while it does
-tensorboard/         the same curves for TensorBoard
+best.safetensors     weights of the epoch with the best validation metric
+result.json          the result: best_epoch, valid, test, seconds, epochs, stopped; missing during training
+predictions.npz      target and prediction of the test set (classes or numbers); not for forecasts
+last.ckpt            checkpoint to resume from: a digest, a line of JSON, tensors
+lock                 the process that is training
+tensorboard/         the columns of metrics.csv for TensorBoard
 """
 
 from __future__ import annotations
@@ -27,14 +27,26 @@ import safetensors.torch
 from torch import Tensor
 
 from unicornn._files import parse_json
-from unicornn.errors import CorruptData, NotARun
+from unicornn.errors import CorruptData
 from unicornn.lab._metric import Metric
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._formats import read_npz
+from unicornn.lab.errors import NotARun
+
+Types = tuple[type, ...]
+NUMBER, TEXT = (int, float), (str,)
+CONFIG: dict[str, Types] = {"task": TEXT, "model": TEXT, "seed": (int,), "metric": TEXT, "more_is_better": (bool,)}
+CONFIG_OPTIONAL: dict[str, Types] = {
+    "training": (dict,), "model_options": (dict,), "task_options": (dict,), "variant": (str, NoneType),
+    "budget": (*NUMBER, NoneType), "command": TEXT, "parameters": (int,), "title": TEXT, "protocol": TEXT,
+}  # fmt: skip
+RESULT: dict[str, Types] = {"valid": NUMBER, "seconds": NUMBER, "epochs": (int,)}
+RESULT_OPTIONAL: dict[str, Types] = {"test": NUMBER, "best_epoch": (int,), "stopped": TEXT, "weights_sha256": TEXT}
+LARGEST = 1e100  # of the numbers in metrics.csv: in plots, differences of larger ones would overflow
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Entries by name, as ``write_json`` writes them. Raises ``NotARun`` for anything else."""
+    """Reads a JSON object. Raises ``NotARun`` for anything else."""
     if not path.is_file():
         raise NotARun(f"run: expected a folder made by `unicornn train`, but there is no {path}")
     try:
@@ -43,38 +55,23 @@ def read_json(path: Path) -> dict[str, Any]:
         raise NotARun(f"run: cannot read {path}: {error}") from None
 
 
-Kinds = tuple[type, ...]
-NUMBER, TEXT, NAMED = (int, float), (str,), (dict,)
-CONFIG: dict[str, Kinds] = {"task": TEXT, "model": TEXT, "seed": (int,), "metric": TEXT, "more_is_better": (bool,)}
-CONFIG_MAY: dict[str, Kinds] = {
-    "training": NAMED, "model_options": NAMED, "task_options": NAMED, "variant": (str, NoneType),
-    "budget": (*NUMBER, NoneType), "command": TEXT, "parameters": (int,), "title": TEXT, "protocol": TEXT,
-}  # fmt: skip
-RESULT: dict[str, Kinds] = {"valid": NUMBER, "seconds": NUMBER, "epochs": (int,)}
-RESULT_MAY: dict[str, Kinds] = {"test": NUMBER, "best_epoch": (int,), "stopped": TEXT, "weights_sha256": TEXT}
-
-
-LARGEST = 1e100  # of what is plotted: differences of larger numbers overflow
-
-
-def typed(path: Path, values: dict[str, Any], must: dict[str, Kinds], may: dict[str, Kinds]) -> dict[str, Any]:
-    """The entries of a file, if those that it must have are there and all are of their kinds; unknown ones may be."""
-    for name, kinds in (must | may).items():
+def check_types(
+    path: Path, values: dict[str, Any], required: dict[str, Types], optional: dict[str, Types]
+) -> dict[str, Any]:
+    """Returns a file's entries; raises ``NotARun`` if one is missing or of another type. Ignores unknown ones."""
+    for name, types in (required | optional).items():
         value = values.get(name)
-        if name not in values and name in may:
+        if name not in values and name in optional:
             continue
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            expected = " or ".join(kind.__name__ for kind in kinds)
-            raise NotARun(
-                f"run: expected a folder made by `unicornn train`, but {path} has {name!r} = {str(value)[:60]!r}, "
-                f"not {expected}"
-            )
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            expected = " or ".join(each.__name__ for each in types)
+            raise NotARun(f"run: {name!r} in {path} must be of type {expected}, got {str(value)[:60]!r}")
     return values
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, to be read.
+    """A run folder, for reading. Files are read when they are first used; a damaged one raises ``NotARun``.
 
     Example:
         >>> from unicornn.lab._run_folder import Run
@@ -91,7 +88,7 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         path = self.path / "config.json"
-        return typed(path, read_json(path), CONFIG, CONFIG_MAY)
+        return check_types(path, read_json(path), CONFIG, CONFIG_OPTIONAL)
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -100,7 +97,7 @@ class Run:
     @cached_property
     def result(self) -> dict[str, Any]:
         path = self.path / "result.json"
-        return typed(path, read_json(path), RESULT, RESULT_MAY)
+        return check_types(path, read_json(path), RESULT, RESULT_OPTIONAL)
 
     @property
     def metric(self) -> Metric:
@@ -112,7 +109,7 @@ class Run:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per epoch; empty if there is none yet."""
+        """One row per epoch; empty before the first epoch is complete."""
         path = self.path / "metrics.csv"
         if not path.is_file():
             return pd.DataFrame(columns=["epoch", "seconds", "lr", "train_loss", "valid_loss", "valid"])
@@ -124,12 +121,12 @@ class Run:
             if column not in table or (len(table) and not pd.api.types.is_numeric_dtype(table[column])):
                 raise NotARun(f"run: expected a column of numbers {column!r} in {path}, found none")
             if table[column].replace((-math.inf, math.inf), 0).abs().max() > LARGEST:
-                raise NotARun(f"run: expected numbers up to {LARGEST:g} in the column {column!r} of {path}, got others")
+                raise NotARun(f"run: column {column!r} of {path} has numbers above {LARGEST:g}")
         return table
 
     @cached_property
     def predictions(self) -> dict[str, np.ndarray] | None:
-        """The test set's ``target`` and ``prediction``, (n,) each, or (n, k) if there are several numbers to each."""
+        """``target`` and ``prediction`` of the test set, (n,) or (n, k) each."""
         path = self.path / "predictions.npz"
         if not path.is_file():
             return None
@@ -139,11 +136,11 @@ class Run:
             raise NotARun(f"run: cannot read {error}") from None
         numbers = all(a.dtype.kind in "iuf" and a.ndim in (1, 2) for a in (target, prediction))
         if target.shape != prediction.shape or not numbers:
-            raise NotARun(f"run: expected as many predictions as targets in {path}, all of them numbers")
+            raise NotARun(f"run: expected numbers in {path}, as many predictions as targets")
         return {"target": target, "prediction": prediction}
 
     def weights(self) -> dict[str, Tensor]:
-        """The best ones."""
+        """The best weights."""
         path = self.path / "best.safetensors"
         try:
             return safetensors.torch.load_file(ordinary(path))
@@ -151,7 +148,7 @@ class Run:
             raise NotARun(f"run: cannot read the weights in {path}: {error}") from None
 
     def check(self) -> Run:
-        """The run, if all its files but the weights can be read; those that are not there yet are left out."""
+        """Reads all files except the weights, and returns the run; files that are not written yet are skipped."""
         for name in ("config", "environment", "metrics", "result", "predictions"):
             if name not in ("environment", "result") or (self.path / f"{name}.json").is_file():
                 getattr(self, name)

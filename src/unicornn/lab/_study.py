@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from unicornn._files import write_json
-from unicornn.errors import BadType, NotARun
+from unicornn.errors import BadType
 from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import read_json
+from unicornn.lab.errors import NotARun
 
 STATES = ("complete", "pruned", "failed")
 

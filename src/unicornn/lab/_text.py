@@ -1,4 +1,4 @@
-"""Numbers, times and settings as text."""
+"""Times, ranges and settings as text."""
 
 from __future__ import annotations
 
@@ -8,30 +8,8 @@ from typing import Any
 NONE = "–"
 
 
-def percent(value: float, deviation: float | None = None) -> str:
-    """A share in percent with one decimal.
-
-    Example:
-        >>> percent(0.9684), percent(0.903, 0.03)
-        ('96.8 %', '90.3 ± 3.0 %')
-    """
-    return f"{100 * value:.1f}" + (f" ± {100 * deviation:.1f}" if deviation is not None else "") + " %"
-
-
-def number(value: float, deviation: float | None = None) -> str:
-    """Three significant digits, and as many places of the deviation.
-
-    Example:
-        >>> number(1.0, 0.0625), number(0.0123456), number(1e6)
-        ('1.00 ± 0.06', '0.0123', '1e+06')
-    """
-    places = 2 if value == 0 else 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
-    text = f"{value:.{places}f}" if 0 <= places <= 6 else f"{value:.3g}"
-    return text + (f" ± {deviation:.{max(places, 0)}f}" if deviation is not None else "")
-
-
 def duration(seconds: float) -> str:
-    """A time in the two largest units that it has.
+    """Formats a time in its two largest units.
 
     Example:
         >>> duration(4.56), duration(754), duration(3 * 3600 + 125)
@@ -46,7 +24,7 @@ def duration(seconds: float) -> str:
 
 
 def several(values: list[Any]) -> str:
-    """Whole numbers as one or as a range.
+    """Formats integers as one number or as a range.
 
     Example:
         >>> several([20, 20]), several([18, 20]), several([])
@@ -59,7 +37,7 @@ def several(values: list[Any]) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value of config.json or environment.json.
+    """Formats a value of config.json or environment.json.
 
     Example:
         >>> setting(None), setting([0.1, 0.2]), setting(True)

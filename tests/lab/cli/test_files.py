@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from unicornn.errors import BadValue, InUse
+from unicornn.errors import BadValue
 from unicornn.estimators import load
 from unicornn.lab._lock import locked
 from unicornn.lab.cli import app
+from unicornn.lab.errors import InUse
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 
 from tests.lab.report.helpers import write_run
 from unicornn import functional
-from unicornn.errors import NotARun
+from unicornn.lab.errors import NotARun
 from unicornn.lab.report import find_runs, report
 from unicornn.lab.report._folders import run_time_steps
 

@@ -254,7 +254,7 @@ ROUNDED = {139.5: "140", 13.96: "14.0", 0.99951: "1.00", 0.0123: "0.0123", 0.0: 
 
 @pytest.mark.parametrize("value", ROUNDED)
 def test_errors_in_words(value):
-    assert words.number(value) == ROUNDED[value]
+    assert Metric("RMSE", False).text(value) == ROUNDED[value]
 
 
 def test_what_is_not_known_is_a_dash():

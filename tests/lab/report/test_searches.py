@@ -6,8 +6,8 @@ import pytest
 
 from tests.lab.report.helpers import write_run, write_study
 from tests.lab.report.test_page import Page, images_of
-from unicornn.errors import NotARun
 from unicornn.lab._metric import Metric
+from unicornn.lab.errors import NotARun
 from unicornn.lab.report import _search_plots as search_plots
 from unicornn.lab.report import find_runs, find_studies, report
 

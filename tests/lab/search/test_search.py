@@ -113,7 +113,7 @@ def test_a_search_goes_on_with_the_same_settings_only(tmp_path, other):
 def test_a_diverging_trial_has_failed_and_counts(tmp_path):
     study = run_search(tmp_path / "search", trials=2, space={"dt": (1e20, 1e30)})
     assert [(trial.state, trial.value) for trial in study.trials] == [("failed", None)] * 2
-    assert "loss: nan in epoch 1" in study.trials[0].why
+    assert study.trials[0].why.startswith("loss: ")
     assert (study.best, study.command) == (None, "")
 
 

@@ -16,9 +16,9 @@ from optuna.trial import TrialState
 
 from tests.lab.search.helpers import imagined_training, parameters_of, run_search
 from tests.lab.training import helpers as small
-from unicornn.errors import InUse
 from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
+from unicornn.lab.errors import InUse
 from unicornn.lab.search import _progress as progress
 from unicornn.lab.search import _search as run
 from unicornn.lab.search import _storage as storage

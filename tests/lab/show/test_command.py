@@ -7,9 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.browser import complaints, opened
-from unicornn.errors import BadValue, NotARun
+from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.lab import cli, tasks
+from unicornn.lab.errors import NotARun
 from unicornn.lab.training import resolve, train
 
 

@@ -13,12 +13,12 @@ from unicornn.lab import tasks
 from unicornn.lab.tasks._views import Rows
 from unicornn.lab.training import train
 from unicornn.lab.training._config import resolve
-from unicornn.lab.training._loop import Loop
+from unicornn.lab.training._trainer import TaskTrainer
 
 
 def two_steps(name, source, folder, **settings):
-    """Trains for an epoch of two steps, which must change the weights."""
-    task, steps = tasks.find(name), Loop.steps
+    """An epoch of two steps, which change the weights."""
+    task, steps = tasks.find(name), TaskTrainer.epoch_batches
     moved = set()
 
     def only_two(loop):
@@ -27,7 +27,7 @@ def two_steps(name, source, folder, **settings):
         moved.update(k for k, v in loop.network.state_dict().items() if not torch.equal(v, first[k]))
 
     config = resolve(task, settings={"batch_size": 8, "eval_batch_size": 16, "epochs": 1, **settings})
-    with mock.patch.object(Loop, "steps", only_two):
+    with mock.patch.object(TaskTrainer, "epoch_batches", only_two):
         run = train(config, folder, source=source)
     last = config.model_options.get("num_layers", 1) - 1  # the first one's steps are 3e-5 with worms: too few to matter
     assert {f"rnn.{p}.{last}" for p in "wVbc"} | {"linear.weight", "linear.bias"} <= moved

@@ -15,8 +15,8 @@ from unicornn.errors import CorruptData
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import TASK, tokenise
 from unicornn.lab.training import resolve
-from unicornn.lab.training._evaluate import build
-from unicornn.lab.training._loop import optimizer_of
+from unicornn.lab.training._evaluate import initial_network
+from unicornn.lab.training._trainer import make_optimizer
 
 
 def test_words_and_classes(small_imdb):
@@ -157,16 +157,16 @@ def test_word_vectors_have_a_separate_dropout_rate_and_epsilon(small_imdb):
     splits = helpers.load(TASK, small_imdb)
     settings = {"embedding_dropout": 0.3, "lr": 0.01, "layers_rate": 0.5, "words_rate": 4, "words_eps": 1e-4}
     config = resolve(TASK, settings=settings)
-    network = build(TASK, config, splits.embedding)
+    network = initial_network(TASK, config, splits.embedding)
     assert network.dropout.p == 0.3
     names = {p: name for name, p in network.named_parameters()}
-    for group in optimizer_of(network, config).param_groups:
+    for group in make_optimizer(network, config).param_groups:
         for p in group["params"]:
             words, layers = names[p].startswith("embedding."), names[p].startswith("rnn.")
             assert group["share"] == (4 if words else 0.5 if layers else 1)
             assert group["eps"] == (1e-4 if words else 1e-8)
-    with pytest.raises(ValueError, match=r"^embedding_dropout: "):
-        build(TASK, resolve(TASK, settings={"embedding_dropout": 1.0}), splits.embedding)
+    with pytest.raises(ValueError, match=r"embedding_dropout: expected a number in \[0, 1\)"):
+        initial_network(TASK, resolve(TASK, settings={"embedding_dropout": 1.0}), splits.embedding)
 
 
 @pytest.mark.slow

@@ -11,12 +11,13 @@ import torch
 
 from unicornn import models
 from unicornn.lab import tasks
+from unicornn.lab._networks import build_network
 from unicornn.lab.training import resolve
 
 
 def network(task, config):
     vectors = torch.zeros(7, task.d) if task.text else None
-    return models.build(task.kind, config.model, task.d, task.outputs, config.model_options, vectors=vectors)
+    return build_network(task.kind, config.model, task.d, task.outputs, config.model_options, vectors=vectors)
 
 
 @pytest.mark.parametrize(

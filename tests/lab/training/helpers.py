@@ -1,26 +1,15 @@
-"""A task that takes a second: which of two numbers was larger, some steps ago. `unicornn train` takes it by path."""
+"""A task that trains in a second: which of two numbers was larger, some steps ago. `unicornn train` takes its path."""
 
 import contextlib
+import functools
 from unittest import mock
 
 import torch
+from safetensors.torch import load_file
 
+from unicornn.lab import training
 from unicornn.lab.tasks import Sequences, Splits, Task, Training
-from unicornn.lab.training._loop import Loop
-
-
-@contextlib.contextmanager
-def after_each_step(action):
-    """Calls ``action(loop)`` after every step of training."""
-    step = Loop._step
-
-    def and_then(loop, *arguments):
-        loss = step(loop, *arguments)
-        action(loop)
-        return loss
-
-    with mock.patch.object(Loop, "_step", and_then):
-        yield
+from unicornn.lab.training._trainer import TaskTrainer
 
 
 def load(source, options, seed):
@@ -45,7 +34,42 @@ TASK = Task(
     variants={"wide": {"hidden_size": 16, "lr": 1e-3}, "others": {"nobody_knows": 1}},
 )
 
+BIAS = "readout.bias"  # a parameter of its network
+
+train, evaluate, load_network = (
+    functools.partial(function, task=TASK) for function in (training.train, training.evaluate, training.load_network)
+)
+
+
+def config(**changes):
+    """The settings of a run of the small task."""
+    options = {k: changes.pop(k) for k in ("seed", "budget", "model") if k in changes}
+    return training.resolve(TASK, settings=changes, **options)
+
+
+@contextlib.contextmanager
+def after_each_step(action):
+    """Calls ``action(trainer)`` after every step of training."""
+    train_step = TaskTrainer.train_step
+
+    def step_and_act(trainer, batch):
+        loss = train_step(trainer, batch)
+        action(trainer)
+        return loss
+
+    with mock.patch.object(TaskTrainer, "train_step", step_and_act):
+        yield
+
+
+def weights(folder):
+    return load_file(folder / "best.safetensors")
+
+
+def same(a, b):
+    """Whether two dicts of tensors are equal bit for bit."""
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
 
 def files(folder):
-    """All files of a folder, and what is in them."""
+    """All files of a folder and their contents."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

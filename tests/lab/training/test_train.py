@@ -1,62 +1,37 @@
-"""Runs: what they leave behind, that they repeat, resume, stop and refuse as they should."""
+"""Runs: the files they write, that they are repeatable, their learning rates, and numbers that are not finite."""
 
-import functools
-import itertools
+import dataclasses
 import math
 import os
-import resource
 import signal
+import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from tests.lab.training import helpers
-from unicornn._files import write_json
+from tests.lab.training.helpers import BIAS, after_each_step, config, evaluate, load_network, same, train, weights
+from unicornn import suggest_dt
 from unicornn.baselines import MODELS
-from unicornn.errors import BadCheckpoint, Diverged, NotARun, RunExists
-from unicornn.lab import training
+from unicornn.errors import BadValue, Diverged
+from unicornn.lab import tasks, training
+from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
-from unicornn.lab.training import resolve
+from unicornn.lab.data import Source
+from unicornn.lab.errors import InUse, NotARun, RunExists
+from unicornn.lab.tasks import Sequences
 from unicornn.lab.training._checkpoint import read
-from unicornn.lab.training._objective import Tally
+from unicornn.lab.training._evaluate import initial_network
+from unicornn.lab.training._metrics import Tally
+from unicornn.lab.training._train import with_time_step
+from unicornn.lab.training._trainer import make_optimizer
+from unicornn.models import Network
 
 
-def config(**changes):
-    options = {k: changes.pop(k) for k in ("seed", "budget", "model") if k in changes}
-    return resolve(helpers.TASK, settings=changes, **options)
-
-
-train, evaluate, load_network = (
-    functools.partial(function, task=helpers.TASK)
-    for function in (training.train, training.evaluate, training.load_network)
-)
-
-
-def weights(folder):
-    return load_file(folder / "best.safetensors")
-
-
-def same(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
-
-
-class Stop(Exception):
-    pass
-
-
-def stopped_after(steps):
-    def stop(loop):
-        if loop.step == steps:
-            raise Stop
-
-    return helpers.after_each_step(stop)
-
-
-def test_a_run_leaves_what_it_should(tmp_path):
+def test_the_files_of_a_run(tmp_path):
     run = train(config(), tmp_path / "run")
     assert {p.name for p in run.path.iterdir()} == {
         "config.json", "environment.json", "metrics.csv", "best.safetensors", "result.json", "predictions.npz",
@@ -73,7 +48,6 @@ def test_a_run_leaves_what_it_should(tmp_path):
     assert np.array_equal(run.predictions["prediction"], arrays["prediction"])
     assert run.environment["versions"]["torch"] == torch.__version__
     assert list((run.path / "tensorboard").glob("events*"))
-    assert not [p for p in run.path.iterdir() if p.name.startswith(".")]
 
 
 def test_same_seed_same_result_other_seed_another(tmp_path):
@@ -82,61 +56,17 @@ def test_same_seed_same_result_other_seed_another(tmp_path):
     assert not same(weights(a.path), weights(c.path))
 
 
-def test_the_callers_process_is_as_before(tmp_path):
+def test_the_callers_process_is_left_unchanged(tmp_path):
     denormal = []
-    random, answer = torch.get_rng_state(), signal.getsignal(signal.SIGTERM)
-    with helpers.after_each_step(lambda loop: denormal.append(sys.float_info.min / 2)):
+    random, handler = torch.get_rng_state(), signal.getsignal(signal.SIGTERM)
+    with after_each_step(lambda trainer: denormal.append(sys.float_info.min / 2)):
         run = train(config(epochs=1), tmp_path / "run")
     evaluate(run, "valid")
     load_network(run)
     assert set(denormal) == {0.0}
     assert sys.float_info.min / 2 > 0
     assert torch.equal(torch.get_rng_state(), random)
-    assert signal.getsignal(signal.SIGTERM) is answer
-
-
-@pytest.mark.parametrize("steps", [3, 7, 10, 14])  # 7 batches in an epoch
-def test_a_stopped_run_resumes_bit_for_bit(tmp_path, steps):
-    whole = train(config(), tmp_path / "whole")
-    with pytest.raises(Stop), stopped_after(steps):
-        train(config(), tmp_path / "cut")
-    cut = train(config(), tmp_path / "cut", resume=True)
-    assert same(weights(whole.path), weights(cut.path))
-    assert same(*(read(run.path / "last.ckpt").tensors for run in (whole, cut)))
-    for name in ("epoch", "lr", "train_loss", "valid_loss", "valid", "w_norm_1"):
-        assert whole.metrics[name].tolist() == cut.metrics[name].tolist()
-
-
-def test_a_finished_run_can_be_prolonged(tmp_path):
-    train(config(epochs=2), tmp_path / "run")
-    longer = train(config(epochs=3), tmp_path / "run", resume=True)
-    assert same(weights(longer.path), weights(train(config(epochs=3), tmp_path / "whole").path))
-    with pytest.raises(ValueError, match="epochs: expected at least the 3 that the run has, got 2"):
-        train(config(epochs=2), tmp_path / "run", resume=True)
-    before = (longer.path / "result.json").stat().st_mtime_ns
-    train(config(epochs=3), tmp_path / "run", resume=True)  # nothing left to do
-    assert (longer.path / "result.json").stat().st_mtime_ns == before
-
-
-def test_a_budget_ends_the_run_and_leaves_a_result(tmp_path, monkeypatch):
-    clock = itertools.count()  # a hundredth of a second for each batch, however busy the machine is
-    monkeypatch.setattr("unicornn.lab.training._loop.time", SimpleNamespace(monotonic=lambda: next(clock) / 100))
-    run = train(config(epochs=100_000, budget=1.0, schedule="cosine"), tmp_path / "run")
-    assert run.result["stopped"] == "budget"
-    assert run.metrics["lr"].iloc[-1] < 2e-3
-    longer = train(config(epochs=100_000, budget=1.5, schedule="cosine"), tmp_path / "run", resume=True)
-    assert longer.result["epochs"] > run.result["epochs"]
-    assert longer.metrics["epoch"].is_unique
-
-
-def test_nan_stops_with_where_and_what_to_try(tmp_path):
-    train(config(epochs=1), tmp_path / "run")
-    before = weights(tmp_path / "run")
-    poison = helpers.after_each_step(lambda loop: loop.network.linear.bias.data.fill_(math.nan))
-    with pytest.raises(Diverged, match=r"nan in epoch 2, batch 2 of 7.*--set lr"), poison:
-        train(config(epochs=2), tmp_path / "run", resume=True)
-    assert same(before, weights(tmp_path / "run"))
-    assert len(Run(tmp_path / "run").metrics) == 1
+    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
@@ -149,110 +79,165 @@ def test_every_baseline_trains(tmp_path, model):
 
 
 def test_of_equally_good_epochs_the_one_with_the_least_loss_is_kept(tmp_path, monkeypatch):
-    """Few sequences to validate with are often classified equally well, and the first such epoch knows least."""
     measured = Tally.over_all
     monkeypatch.setattr(Tally, "over_all", lambda tally, device: (measured(tally, device)[0], 0.5))
     run = train(config(epochs=4, lr=0.02), tmp_path / "run")
     assert run.result["best_epoch"] == run.metrics["epoch"][run.metrics["valid_loss"].argmin()] > 1
 
 
-def learning_rates(folder, **settings):
-    """Of each parameter, by its name, in a training of one epoch."""
-    rates = {}
-
-    def look(loop):
-        names = {p: name for name, p in loop.network.named_parameters()}
-        for group in loop.optimizer.param_groups:
-            rates.update({names[p]: group["lr"] for p in group["params"]})
-
-    with helpers.after_each_step(look):
-        train(config(epochs=1, **settings), folder)
-    return rates
-
-
-def test_layers_that_learn_slowly(tmp_path):
-    for name, rate in learning_rates(tmp_path / "run", lr=0.02, layers_rate=0.1).items():
-        assert rate == pytest.approx(0.002 if name.startswith("rnn.") else 0.02)
-
-
 def test_layers_that_do_not_learn(tmp_path):
-    begun = train(config(epochs=1, lr=0.02, layers_rate=0), tmp_path / "one")
-    gone_on = train(config(epochs=2, lr=0.02, layers_rate=0), tmp_path / "two")
-    for name, t in begun.weights().items():
-        assert torch.equal(t, gone_on.weights()[name]) == name.startswith("rnn.")
+    one, two = (train(config(epochs=n, lr=0.02, layers_rate=0), tmp_path / f"{n}") for n in (1, 2))
+    for name, t in one.weights().items():
+        assert torch.equal(t, two.weights()[name]) == name.startswith("rnn.")
 
 
-def test_baselines_published_learning_rates_are_kept(tmp_path):
-    """expRNN's orthogonal matrix learns at a tenth of the rate."""
-    rates = learning_rates(tmp_path / "run", model="exprnn", lr=0.02)
-    slow = {name for name, rate in rates.items() if rate == pytest.approx(0.002)}
-    assert slow == {name for name in rates if name.endswith("W.parametrizations.weight.original")}
-    assert slow
-    assert all(rate == pytest.approx(0.02) for name, rate in rates.items() if name not in slow)
+@pytest.mark.parametrize(
+    ("settings", "slow"),
+    [({"layers_rate": 0.1}, "rnn."), ({"model": "exprnn"}, "W.parametrizations.weight.original")],  # its publication's
+)
+def test_parameters_that_learn_at_a_tenth_of_the_rate(settings, slow):
+    network = initial_network(helpers.TASK, config(**settings))
+    names = {p: name for name, p in network.named_parameters()}
+    for group in make_optimizer(network, config(**settings)).param_groups:
+        for p in group["params"]:
+            assert group["share"] == pytest.approx(0.1 if slow in names[p] else 1)
+    assert any(slow in name for name in names.values())
 
 
-def test_a_run_is_not_overwritten(tmp_path):
-    train(config(epochs=1), tmp_path / "run")
-    before = weights(tmp_path / "run")
+def test_averaged_weights_are_validated_and_kept_but_not_trained(tmp_path):
+    weights_seen = []
+    with after_each_step(lambda trainer: weights_seen.append(trainer.network.get_parameter(BIAS).detach().clone())):
+        plain = train(config(epochs=1, lr=0.02), tmp_path / "plain")
+    averaged = train(config(epochs=1, lr=0.02, average=0.9), tmp_path / "averaged")
+    assert plain.metrics["train_loss"].tolist() == averaged.metrics["train_loss"].tolist()
+    assert plain.metrics["valid_loss"].tolist() != averaged.metrics["valid_loss"].tolist()
+    expected = torch.zeros(2)  # the initial bias
+    for step, bias in enumerate(weights_seen):
+        keep = min(0.9, (1 + step) / (10 + step))
+        expected = keep * expected + (1 - keep) * bias
+    torch.testing.assert_close(averaged.weights()[BIAS], expected)
+
+
+@pytest.mark.slow
+def test_an_automatic_time_step_is_recorded_and_resumed(tmp_path):
+    task = tasks.find("digits")
+    settings = {"hidden_size": 4, "epochs": 1, "dt": "auto"}
+    auto = training.resolve(task, settings=settings)
+    run = training.train(auto, tmp_path / "run")
+    u = task.load(Source(), auto.task_options, 0).valid.batch(torch.arange(4), -1).u
+    assert run.config["model_options"]["dt"] == suggest_dt(len(u), alpha=auto.model_options["alpha"], input=u)
+    longer = training.resolve(task, settings=settings | {"epochs": 2})
+    assert training.train(longer, tmp_path / "run", resume=True).result["epochs"] == 2
+
+
+def test_a_given_time_step_stays():
+    given = config(dt=0.3)
+    assert with_time_step(given, lambda: 0.1) is given
+
+
+def test_a_run_is_not_overwritten(run_copy):
+    before = helpers.files(run_copy)
     with pytest.raises(RunExists, match="--resume"):
-        train(config(epochs=1, seed=9), tmp_path / "run")
-    with pytest.raises(ValueError, match=r"other settings: seed was 0, is 9"):
-        train(config(epochs=1, seed=9), tmp_path / "run", resume=True)
-    assert same(before, weights(tmp_path / "run"))
-    with pytest.raises(NotARun, match=r"there is no .*config.json"):
-        train(config(), tmp_path / "nothing", resume=True)
+        train(config(epochs=1, seed=9), run_copy)
+    with pytest.raises(BadValue, match=r"^resume: .*seed was 0, is 9"):
+        train(config(epochs=1, seed=9), run_copy, resume=True)
+    with pytest.raises(NotARun, match=r"config\.json"):
+        train(config(), run_copy.parent / "nothing", resume=True)
+    assert helpers.files(run_copy) == before
 
 
-@pytest.mark.parametrize("kind", ["truncated", "empty", "foreign", "pickle"])
-def test_a_bad_checkpoint_is_refused_and_nothing_lost(tmp_path, kind):
-    run = train(config(epochs=1), tmp_path / "run")
-    path = run.path / "last.ckpt"
-    whole = path.read_bytes()
-    if kind == "foreign":
-        torch.save({"state_dict": {}}, path)
-    elif kind == "pickle":
-        torch.save({"unicornn": os.system}, path)
-    else:
-        path.write_bytes(whole[: len(whole) // 2] if kind == "truncated" else b"")
-    bad, others = path.read_bytes(), {p: p.read_bytes() for p in run.path.iterdir() if p.is_file() and p != path}
-    with pytest.raises(BadCheckpoint, match=r"last.ckpt.*Nothing was changed"):
-        train(config(epochs=2), tmp_path / "run", resume=True)
-    assert path.read_bytes() == bad
-    assert {p: p.read_bytes() for p in others} == others
+def test_one_process_at_a_time(tmp_path):
+    def train_again(trainer):
+        with pytest.raises(InUse, match=rf"run is in use by process {os.getpid()} on "):
+            train(config(seed=2), tmp_path / "run")
+        with pytest.raises(InUse):
+            train(config(), tmp_path / "run", resume=True)
+
+    with after_each_step(train_again):
+        run = train(config(epochs=1), tmp_path / "run")
+    assert run.config["seed"] == 0
+    assert not (run.path / "lock").exists()
 
 
-def test_a_full_disk_keeps_the_last_complete_epoch(tmp_path):
-    train(config(epochs=1), tmp_path / "run")
-    before = (tmp_path / "run" / "last.ckpt").read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))  # a file may not grow any more
-    try:
-        with pytest.raises(OSError, match="too large"):
-            train(config(epochs=2), tmp_path / "run", resume=True)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (tmp_path / "run" / "last.ckpt").read_bytes() == before
-    assert not list((tmp_path / "run").glob(".last*"))
-    resumed = train(config(epochs=2), tmp_path / "run", resume=True)
-    assert same(weights(resumed.path), weights(train(config(epochs=2), tmp_path / "whole").path))
+def test_the_lock_of_a_dead_process_is_free(tmp_path):
+    code = "import sys, time, pathlib; from unicornn.lab._lock import locked\nwith locked(pathlib.Path(sys.argv[1])): print(1); time.sleep(99)"  # noqa: E501
+    process = subprocess.Popen([sys.executable, "-uc", code, str(tmp_path / "run")], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    with pytest.raises(InUse, match=f"process {process.pid}"), locked(tmp_path / "run"):
+        pass
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    with locked(tmp_path / "run"):
+        assert f"process {os.getpid()}" in (tmp_path / "run/lock").read_text()
+    assert not (tmp_path / "run").exists()
 
 
-def test_broken_folders_are_named(tmp_path):
-    run = train(config(epochs=1), tmp_path / "run")
-    save_file({"other": torch.zeros(1)}, run.path / "best.safetensors")
-    with pytest.raises(NotARun, match="not those of its"):
-        load_network(run)
-    (run.path / "best.safetensors").write_bytes(b"12345")
-    with pytest.raises(NotARun, match="cannot read the weights"):
-        load_network(run)
-    (run.path / "config.json").write_text("{")
-    with pytest.raises(NotARun, match=r"cannot read .*config.json"):
-        Run(run.path).config  # noqa: B018
+@pytest.mark.parametrize("kind", ["symlink", "fifo"])
+def test_a_lock_that_is_not_a_regular_file(tmp_path, kind):
+    (tmp_path / "run").mkdir()
+    other, lock = tmp_path / "other", tmp_path / "run/lock"
+    other.write_text("precious")
+    lock.symlink_to(other) if kind == "symlink" else os.mkfifo(lock)
+    with pytest.raises(BadValue, match=r"^out: .*lock must be a regular file"), locked(tmp_path / "run"):
+        pass
+    assert other.read_text() == "precious"
 
 
-def test_an_option_that_a_task_did_not_have_yet(tmp_path):
-    run = train(config(epochs=1), tmp_path / "run")
-    old = run.config | {"task_options": {k: v for k, v in run.config["task_options"].items() if k != "mode"}}
-    write_json(run.path / "config.json", old)
-    assert evaluate(run.path, "valid")[0] == pytest.approx(run.result["valid"])
-    assert train(config(epochs=2), run.path, resume=True).result["epochs"] == 2
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_inputs_that_are_not_finite_are_named_and_end_the_run(tmp_path, split):
+    def load(source, options, seed):
+        splits = helpers.load(source, options, seed)
+        u = getattr(splits, split).u.clone()
+        u[5, 3, 1] = math.nan
+        return splits._replace(**{split: Sequences(u, getattr(splits, split).target)})
+
+    with pytest.raises(BadValue, match=f"^{split}: expected finite numbers, but sample 5 has others in u"):
+        training.train(config(epochs=1), tmp_path / "run", task=dataclasses.replace(helpers.TASK, load=load))
+    assert not Run(tmp_path / "run").finished
+
+
+def test_nan_stops_with_its_position_and_a_remedy(run_copy):
+    before = weights(run_copy)
+    poison = after_each_step(lambda trainer: trainer.network.get_parameter(BIAS).data.fill_(math.nan))
+    with pytest.raises(Diverged, match=r"^loss: .*nan in epoch 2, batch 2 of 7.* lr .*--set"), poison:
+        train(config(epochs=2), run_copy, resume=True)
+    assert same(before, weights(run_copy))
+    assert len(Run(run_copy).metrics) == 1
+
+
+def test_weights_lost_in_the_last_batch_are_not_the_best(tmp_path):
+    def lose(trainer):
+        if trainer.step == 14:
+            trainer.network.get_parameter(BIAS).data.fill_(math.nan)
+
+    with after_each_step(lose), pytest.raises(Diverged, match=rf"^weights: .* {BIAS} .*in epoch 2\. .*--set"):
+        train(config(epochs=2), tmp_path / "run")
+    assert not Run(tmp_path / "run").finished
+    assert all(t.isfinite().all() for t in weights(tmp_path / "run").values())
+    assert len(read(tmp_path / "run/last.ckpt").about["history"]) == 1
+
+
+def test_an_overflowing_gradient_stops_the_run_before_the_step(tmp_path):
+    before = {}
+
+    def overflow(trainer):
+        before.update({k: v.clone() for k, v in trainer.network.state_dict().items()})
+        trainer.network.get_parameter(BIAS).register_hook(lambda gradient: gradient * math.inf)
+        before["trainer"] = trainer
+
+    expected = r"^gradient: .*inf .*in epoch 1, batch 2 of 7\. .* dt.* alpha .* horizon .*--set"
+    with after_each_step(overflow), pytest.raises(Diverged, match=expected):
+        train(config(clip=1.0), tmp_path / "run")
+    assert same(before.pop("trainer").network.state_dict(), before)
+
+
+def test_numbers_that_are_not_finite_are_not_evaluated(run_copy, monkeypatch):
+    good = weights(run_copy)
+    save_file(good | {BIAS: torch.full((2,), math.nan)}, run_copy / "best.safetensors")
+    with pytest.raises(Diverged, match=rf"^weights: .* {BIAS}"):
+        evaluate(run_copy)
+    save_file(good, run_copy / "best.safetensors")
+    monkeypatch.setattr(Network, "forward", lambda network, u, *_: torch.full((u.shape[1], 2), math.nan))
+    with pytest.raises(Diverged, match=r"^outputs: .* split 'test'"):
+        evaluate(run_copy)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import UnICORNN, models
+from unicornn.lab._networks import model_class
 from unicornn.lab.bench._jobs import Candidate, Job
 
 ROUNDS = 9
@@ -57,7 +58,7 @@ def measure(job: Job) -> dict[str, Any]:
 
 
 def build(candidate: Candidate, d: int, m: int) -> nn.Module:
-    return models.layers(candidate.model)(d, m, candidate.layers, **candidate.options)
+    return model_class(candidate.model)(d, m, candidate.layers, **candidate.options)
 
 
 def training_step(net: nn.Module, u: Tensor, output: str = "all") -> None:

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from unicornn import functional
 from unicornn._layer import UnICORNN
-from unicornn.errors import BadType, BadValue, NotARun
+from unicornn.errors import BadType, BadValue
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, read_study
+from unicornn.lab.errors import NotARun
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
@@ -29,7 +30,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
         >>> find_runs(["nowhere"])
         Traceback (most recent call last):
         ...
-        unicornn.errors.NotARun: run: expected a run folder, or a folder that contains some, got nowhere
+        unicornn.lab.errors.NotARun: run: expected a run folder, or a folder that contains some, got nowhere
     """
     if isinstance(paths, (str, Path)):
         raise BadType(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")

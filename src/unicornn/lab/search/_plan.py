@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unicornn import _checks as checks
-from unicornn import models
 from unicornn.errors import BadValue
+from unicornn.lab._networks import model_settings
 from unicornn.lab._study import Study
 from unicornn.lab.search._space import SPACE, Axis, as_dict, chosen
 from unicornn.lab.tasks._base import Task
@@ -100,7 +100,7 @@ def make_plan(
     if both := [key for key in space if key in settings]:
         raise BadValue(f"--range: expected names that --set does not fix, got {both[0]!r} in both")
     dt = usual.model_options.get("dt")
-    own = {"lr", "batch_size", *models.layer_options(model), *(["dt_first"] if isinstance(dt, (tuple, list)) else [])}
+    own = {"lr", "batch_size", *model_settings(model), *(["dt_first"] if isinstance(dt, (tuple, list)) else [])}
     left_out = {*settings, *(["dt_first"] if "dt" in settings else [])}
     axes, fixed = chosen([key for key in SPACE if key in own - left_out], space)
     if not axes:

@@ -16,15 +16,16 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 
-from unicornn.errors import BadValue, Diverged, Stopped
+from unicornn._training.seeds import derive_seed
+from unicornn.errors import BadValue, Diverged
 from unicornn.lab._study import Study, Trial
 from unicornn.lab.data._files import Source
+from unicornn.lab.errors import Stopped
 from unicornn.lab.search._plan import Plan, make_plan
 from unicornn.lab.search._progress import EpochReport, SearchProgress
 from unicornn.lab.search._space import draw
 from unicornn.lab.search._storage import FINISHED, give_up_the_dead, stored_study, surplus, trials_in
 from unicornn.lab.tasks._base import Task
-from unicornn.lab.training._batches import mixed
 from unicornn.lab.training._train import train
 
 ENOUGH = 10  # complete trials, to speak of importances
@@ -165,7 +166,7 @@ class _Surplus(Exception):
 def _try(trial: optuna.Trial, plan: Plan, folder: Path, source: Source | None, progress: SearchProgress) -> float:
     """Trains with what was drawn: the best validation metric."""
     # From here on: processes that share a search draw different parameters, and a search that goes on, the same.
-    seed = mixed(plan.seed, trial.number) % 2**32
+    seed = derive_seed(plan.seed, trial.number) % 2**32
     random = plan.sampler == "random"
     trial.study.sampler = optuna.samplers.RandomSampler(seed) if random else optuna.samplers.TPESampler(seed=seed)
     parameters = {name: draw(trial, name, axis) for name, axis in plan.axes.items()}

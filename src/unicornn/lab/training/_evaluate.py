@@ -1,8 +1,7 @@
-"""Trained networks: loaded from their run folders, and judged."""
+"""Networks of runs: built, loaded with their best weights, and evaluated."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -10,27 +9,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn import models
 from unicornn._checks import choice
-from unicornn.errors import BadType, BadValue, NotARun, UnicornnError
+from unicornn._training.seeds import derive_seed, seeded
+from unicornn.errors import BadType, BadValue, UnicornnError
 from unicornn.lab import tasks
+from unicornn.lab._networks import build_network
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data._files import Source
+from unicornn.lab.errors import NotARun
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.tasks._checked import SPLITS, load_checked
-from unicornn.lab.training._batches import batches_of
-from unicornn.lab.training._config import Config, defaults
-from unicornn.lab.training._objective import Tally, outputs
-from unicornn.lab.training._surroundings import seeded
+from unicornn.lab.training._config import Config
+from unicornn.lab.training._metrics import batches_of, measure
 from unicornn.models import Network
 
-SURELY_FITS = 1000  # neurons
+SURELY_FITS = 1000  # neurons: below, the size of a network is not checked
 
 
 def task_of(run: Run | Config, task: Task | None = None) -> Task:
-    """The task of a run: the one that is given, or one of the package by its name.
+    """The task of a run: the given one, or one of the package by its name.
 
-    A run folder may come from anywhere, so that a Python file which it names is not executed.
+    Run folders are not trusted, so a Python file that one names is not executed.
     """
     name = run.config["task"] if isinstance(run, Run) else run.task
     if task is not None:
@@ -40,36 +39,37 @@ def task_of(run: Run | Config, task: Task | None = None) -> Task:
     if name not in tasks.names():
         raise BadValue(
             f"task: expected a task of this package, but the run's is {name!r}, and a file that a run folder "
-            "names is not executed. If you trust it, give it yourself: --task mine.py, or task= in Python"
+            "names is not executed. If you trust it, pass it: --task mine.py, or task= in Python"
         )
     return tasks.find(name)
 
 
 def config_of(run: Run, task: Task | None = None) -> Config:
-    """Of a run; with its task, an option that the task did not have at the time is as by default."""
+    """The config of a run; with ``task``, checks that it has the task's options."""
+    path = run.path / "config.json"
     try:
         config = Config.from_dict(run.config)
     except (BadValue, BadType) as error:
-        raise NotARun(
-            f"run: expected what `unicornn train` writes in {run.path / 'config.json'}, but {error}"
-        ) from None
-    before = {} if task is None else defaults(task)
-    return dataclasses.replace(config, task_options=before | dict(config.task_options))
+        raise NotARun(f"run: expected what `unicornn train` writes in {path}, but {error}") from None
+    for name in () if task is None else task.options:
+        if name not in config.task_options:
+            raise NotARun(f"run: expected {name!r} among the task_options in {path}, found none")
+    return config
 
 
-def build(task: Task, config: Config, vectors: Tensor | None = None, copies: int = 1) -> Network:
-    """The network of a run as it is before training: drawn from the run's seed.
+def initial_network(task: Task, config: Config, vectors: Tensor | None = None, copies: int = 1) -> Network:
+    """The network of a run before training, drawn from the run's seed.
 
-    So large a network that the memory of this machine cannot hold so many copies of its weights is refused.
+    Raises ``BadValue`` if the memory of this machine cannot hold ``copies`` of its weights.
     """
 
     def network() -> Network:
-        return models.build(
+        return build_network(
             task.kind, config.model, task.d, task.outputs, config.model_options,
             vectors=vectors, embedding_dropout=config.task_options.get("embedding_dropout", 0.0),
         )  # fmt: skip
 
-    with seeded(config.seed, -1):
+    with seeded(derive_seed(config.seed, -1)):
         try:
             if config.model_options.get("hidden_size", 0) > SURELY_FITS:
                 with torch.device("meta"):  # nothing is allocated
@@ -82,22 +82,16 @@ def build(task: Task, config: Config, vectors: Tensor | None = None, copies: int
             return network()
         except UnicornnError:
             raise
-        except (
-            TypeError,
-            ValueError,
-            ArithmeticError,
-            RuntimeError,
-            MemoryError,
-        ) as error:  # some baseline's, or torch's
+        except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:  # a baseline's or torch's
             raise BadValue(f"model: cannot build {config.model} with {dict(config.model_options)}: {error}") from None
 
 
 def load_network(run: Run | str | Path, *, task: Task | None = None) -> Network:
-    """The network of a run with its best weights, in ``eval()``.
+    """Loads the network of a run with its best weights, in ``eval()`` mode.
 
     Args:
-        run: a run, or its folder.
-        task: what it was trained on, if that is a task of your own.
+        run: Run, or its folder.
+        task: Task that it was trained on; required if that is your own.
 
     Example:
         >>> import tempfile, torch
@@ -111,20 +105,26 @@ def load_network(run: Run | str | Path, *, task: Task | None = None) -> Network:
     """
     run = run if isinstance(run, Run) else Run(run)
     config, weights = config_of(run), run.weights()
-    network = build(task_of(config, task), config, weights.get("embedding.weight"))
+    network = initial_network(task_of(config, task), config, weights.get("embedding.weight"))
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
-        raise NotARun(f"run: the weights in {run.path} are not those of its config.json: {error}") from None
+        raise NotARun(f"run: the weights in {run.path} do not match its config.json: {error}") from None
     return network.eval()
 
 
 def evaluate(
     run: Run | str | Path, split: str = "test", *, task: Task | None = None, source: Source | None = None
 ) -> tuple[float, dict[str, np.ndarray]]:
-    """The metric of a run's best weights on "train", "valid" or "test", and targets and predictions, (n,) each.
+    """Evaluates the best weights of a run.
 
-    Forecasts have no predictions. ``task`` is needed if the run's is one of your own.
+    Args:
+        run: Run, or its folder.
+        split: "train", "valid" or "test".
+        task: Task that it was trained on; required if that is your own.
+        source: Location of the data.
+
+    Returns: the metric, and the arrays ``target`` and ``prediction`` (n,); none for forecasts.
 
     Example:
         >>> import tempfile
@@ -140,23 +140,22 @@ def evaluate(
     task = task_of(run, task)
     config = config_of(run, task)
     splits = load_checked(task, source or Source(), config.task_options, config.seed, [choice("split", split, SPLITS)])
-    return judge(load_network(run, task=task), task, config, splits, split)
+    return evaluate_split(load_network(run, task=task), task, config, splits, split)
 
 
-def judge(
+def evaluate_split(
     network: Network, task: Task, config: Config, splits: Splits, name: str
 ) -> tuple[float, dict[str, np.ndarray]]:
-    """The metric on the split of this name, and targets and predictions in its order."""
-    device = next(network.parameters()).device
-    tally, batches = Tally(task.kind), batches_of(getattr(splits, name), config.training.eval_batch_size)
-    targets, predictions = [], []
-    for batch, _, output in outputs(network, task.kind, splits, name, batches, device):
-        tally.add(output, batch)
-        if task.kind != "forecast":
-            targets.append(batch.target.cpu())
-            predictions.append((output.argmax(1) if task.kind == "classify" else output).cpu())
-    arrays = {}
-    if targets:
-        back = torch.cat(batches.whole(-1)).argsort()
-        arrays = {"target": torch.cat(targets)[back].numpy(), "prediction": torch.cat(predictions)[back].numpy()}
-    return tally.over_all(device)[1], arrays
+    """The metric on a split, and its targets and predictions in the order of the split."""
+    batches = batches_of(getattr(splits, name), config.training.eval_batch_size)
+    rows: dict[str, list[Tensor]] = {"target": [], "prediction": []}
+
+    def collect(output: Tensor, target: Tensor) -> None:
+        rows["target"].append(target.cpu())
+        rows["prediction"].append((output.argmax(1) if task.kind == "classify" else output).cpu())
+
+    _, metric = measure(network, task, splits, name, batches, collect)
+    if task.kind == "forecast":
+        return metric, {}
+    order = torch.cat(batches.complete(-1)).argsort()
+    return metric, {column: torch.cat(values)[order].numpy() for column, values in rows.items()}

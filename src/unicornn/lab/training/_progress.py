@@ -1,59 +1,55 @@
-"""Training as it is seen: a bar on a terminal, elsewhere a line per epoch."""
+"""Progress of a training: a bar on a terminal, elsewhere a line per epoch."""
 
 from __future__ import annotations
-
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from unicornn.lab._text import duration
-from unicornn.lab.training._loop import Loop
 from unicornn.lab.training._processes import rank
+from unicornn.lab.training._trainer import TaskTrainer
 
 
 class TrainingProgress:
-    """The epoch, the loss, the validation metric and the time left; nowhere if there is no console."""
+    """Shows the epoch, the loss, the validation metric and the remaining time; nothing without a console."""
 
-    def __init__(self, console: Console | None, loop: Loop) -> None:
-        self.console = console if rank() == 0 else None
-        self.loop = loop
-        self.began = loop.share, loop.seconds
-        text = "[bold]{task.description}[/] {task.fields[loss]} {task.fields[valid]} {task.fields[left]}"
-        self.bar = Progress(BarColumn(20), TextColumn(text), console=console, transient=True)
-        self.task = self.bar.add_task("starting", total=1.0, loss="", valid="", left="")
+    def __init__(self, console: Console | None, trainer: TaskTrainer) -> None:
+        self.console = Console(quiet=True) if console is None or rank() > 0 else console
+        self.trainer = trainer
+        self.began = trainer.progress, trainer.seconds
+        columns, hidden = (BarColumn(20), TextColumn("{task.description}")), self.console.quiet
+        self.bar = Progress(*columns, console=console, transient=True, disable=hidden or not self.console.is_terminal)
+        self.task = self.bar.add_task("starting", total=1.0)
 
     def __enter__(self) -> TrainingProgress:
-        if self.console is not None and self.console.is_terminal:
-            self.bar.start()
+        self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.bar.live.is_started:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self.bar.disable:  # else it would print an empty line
             self.bar.stop()
-        if self.console is not None and kind is KeyboardInterrupt:
-            where = f"stopped in epoch {self.loop.epoch + 1}"
-            self.console.print(f"{where}; the same command with --resume goes on", highlight=False, soft_wrap=True)
+        if kind is KeyboardInterrupt:
+            self._print(f"stopped in epoch {self.trainer.epoch + 1}; the same command with --resume continues")
 
-    def step(self, loss: float) -> None:
-        if self.bar.live.is_started:
-            description, loss_, valid, left = self._texts(self.loop.epoch, loss)
-            self.bar.update(
-                self.task, completed=self.loop.share, description=description, loss=loss_, valid=valid, left=left
-            )
+    def show_step(self, loss: float) -> None:
+        if not self.bar.disable:
+            texts = self._texts(self.trainer.epoch + 1, loss)
+            self.bar.update(self.task, completed=self.trainer.progress, description=" ".join(texts))
 
-    def epoch(self) -> None:
-        """An epoch has ended."""
-        if self.console is not None and not self.console.is_terminal:
-            texts = self._texts(self.loop.epoch - 1, self.loop.history[-1]["train_loss"])
-            self.console.print(" · ".join(text for text in texts if text), highlight=False, soft_wrap=True)
+    def show_epoch(self) -> None:
+        if self.bar.disable:
+            self._print(" · ".join(self._texts(self.trainer.epoch, self.trainer.history[-1]["train_loss"])))
 
-    def _texts(self, epoch: int, loss: float) -> tuple[str, str, str, str]:
-        loop, metric = self.loop, self.loop.task.metric
-        share, seconds = loop.share - self.began[0], loop.seconds - self.began[1]
-        left = f"{duration(seconds * (1 - loop.share) / share)} left" if share > 0 else ""
-        valid = ""
-        if loop.top is not None:
-            last, best = metric.text(loop.history[-1]["valid"]), metric.text(loop.top["valid"])
-            valid = f"validation {metric.name} {last} (best {best})"
-        return f"epoch {epoch + 1}/{loop.config.training.epochs}", f"loss {loss:.4g}", valid, left
+    def _print(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    def _texts(self, epoch: int, loss: float) -> list[str]:
+        trainer, metric = self.trainer, self.trainer.task.metric
+        texts = [f"epoch {epoch}/{trainer.config.training.epochs}", f"loss {loss:.4g}"]
+        if trainer.history:
+            last, best = metric.text(trainer.history[-1]["valid"]), metric.text(trainer.best_row["valid"])
+            texts.append(f"validation {metric.name} {last} (best {best})")
+        done, seconds = trainer.progress - self.began[0], trainer.seconds - self.began[1]
+        if done > 0:
+            texts.append(f"{duration(seconds * (1 - trainer.progress) / done)} left")
+        return texts

@@ -1,27 +1,27 @@
-"""What is written after each epoch: the best weights, metrics.csv, TensorBoard, and the checkpoint last of all."""
+"""The files of a run that are written during training; the checkpoint is the last one after each epoch."""
 
 from __future__ import annotations
 
-import csv
-import io
 import threading
 from pathlib import Path
 
+import pandas as pd
 import safetensors.torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from unicornn._files import atomic_write
+from unicornn._training.trainer import Row
 from unicornn.lab.training import _checkpoint
-from unicornn.lab.training._loop import Loop, Row
 from unicornn.lab.training._processes import rank
+from unicornn.lab.training._trainer import TaskTrainer
 
 
 class Record:
-    """The files of a run while it trains; only the first process writes them.
+    """Writes the files of a run; only the first process does.
 
-    A run that is killed at any moment resumes from its last checkpoint. What was written after it is written again, the
-    best weights too: the checkpoint has those that belong to its history.
+    A run that is killed at any moment resumes from its last checkpoint, and files written after it are written again.
+    That includes the best weights: the checkpoint has those that belong to its history.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,33 +29,26 @@ class Record:
         self.board: SummaryWriter | None = None
         self.hook = threading.excepthook
 
-    def epoch(self, loop: Loop) -> None:
-        """An epoch has ended."""
+    def write_epoch(self, trainer: TaskTrainer) -> None:
+        """Writes the results of the last epoch."""
         if self.first:
-            if loop.top is loop.history[-1]:
-                self.best(loop.best)
-            self._table(loop.history)
-            self._curves(loop.history[-1])
+            if trainer.best_epoch == trainer.epoch:
+                self.write_best(trainer.best_weights)
+            with atomic_write(self.folder / "metrics.csv", "w") as file:
+                pd.DataFrame(trainer.history).to_csv(file, index=False, lineterminator="\n")
+            self._write_curves(trainer.history[-1])
 
-    def best(self, weights: dict[str, Tensor]) -> None:
+    def write_best(self, weights: dict[str, Tensor]) -> None:
         with atomic_write(self.folder / "best.safetensors") as file:
             file.write(safetensors.torch.save(weights))
 
-    def checkpoint(self, loop: Loop) -> None:
-        """To be called by all processes."""
-        checkpoint = loop.checkpoint()
+    def write_checkpoint(self, trainer: TaskTrainer) -> None:
+        """Writes a checkpoint. All processes have to call this."""
+        checkpoint = trainer.checkpoint()
         if self.first:
             _checkpoint.write(self.folder / "last.ckpt", checkpoint)
 
-    def _table(self, history: list[Row]) -> None:
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(history[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(history)
-        with atomic_write(self.folder / "metrics.csv", "w") as file:
-            file.write(text.getvalue())
-
-    def _curves(self, row: Row) -> None:
+    def _write_curves(self, row: Row) -> None:
         if self.board is None:
             self.hook, threading.excepthook = threading.excepthook, _without_disk_errors
             self.board = SummaryWriter(self.folder / "tensorboard", purge_step=int(row["epoch"]))
@@ -73,6 +66,6 @@ class Record:
 
 
 def _without_disk_errors(error: threading.ExceptHookArgs) -> None:
-    """The error of TensorBoard's thread is raised again by the thread that flushes; Python would print it too."""
+    """``flush`` raises the error of TensorBoard's thread again; Python would print it as well."""
     if not issubclass(error.exc_type, OSError):
         threading.__excepthook__(error)

@@ -1,34 +1,39 @@
-"""A run from its settings to its result: trained, resumed, finished."""
+"""Runs: started, resumed, finished."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 from rich.console import Console
 
-from unicornn import models
+from unicornn import models, suggest_dt
 from unicornn._files import atomic_write, write_json
-from unicornn.errors import BadCheckpoint, BadValue, RunExists, Stopped
+from unicornn._training.seeds import derive_seed, seeded
+from unicornn._training.trainer import Row
+from unicornn.errors import BadCheckpoint, BadValue
 from unicornn.lab._environment import command, environment
 from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import Source
+from unicornn.lab.errors import RunExists, Stopped
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training import _checkpoint, _processes
-from unicornn.lab.training._config import Config, differences
-from unicornn.lab.training._evaluate import build, config_of, judge, task_of
-from unicornn.lab.training._loop import Loop, Row
+from unicornn.lab.training._config import AUTO, Config, differences
+from unicornn.lab.training._evaluate import config_of, evaluate_split, initial_network, task_of
 from unicornn.lab.training._progress import TrainingProgress
 from unicornn.lab.training._record import Record
-from unicornn.lab.training._surroundings import Termination, no_denormals, seeded
-from unicornn.lab.training._time_step import with_time_step, with_time_step_of
-from unicornn.models import Network
+from unicornn.lab.training._trainer import TaskTrainer
+from unicornn.models import Network, patched
+
+SEQUENCES = 4  # of the validation set, in which the growth of gradients is measured
 
 
 def train(
@@ -42,20 +47,20 @@ def train(
     after_epoch: Callable[[Row], None] | None = None,
     test: bool = True,
 ) -> Run:
-    """Trains a network and leaves a run folder (_run_folder.py); the test set is looked at once, at the end.
+    """Trains a network and writes a run folder (_run_folder.py). The test set is used once, at the end.
+
+    Processes started by torchrun share the work.
 
     Args:
-        config: from ``resolve``.
-        folder: of the run.
-        task: the config's, if it is one of your own.
-        source: where the data is.
-        resume: take up the run in the folder where its last checkpoint was written. The same settings as at first, but
-            for more epochs or another budget.
-        console: where progress is shown; None for none.
-        after_epoch: called with each new row of metrics.csv; what it raises ends the run.
-        test: False leaves the test set alone: the result has no "test", and there are no predictions.
-
-    Processes that torchrun has started share the work.
+        config: Settings from ``resolve``.
+        folder: Folder of the run.
+        task: The config's task, if it is your own.
+        source: Location of the data.
+        resume: Whether to resume the run in the folder from its last checkpoint. Only the number of epochs and the
+            budget may have changed.
+        console: Console for the progress; None for no output.
+        after_epoch: Callback for each new row of metrics.csv; an exception in it ends the run.
+        test: Whether to evaluate the test set. If not, the result has no "test", and there are no predictions.
 
     Example:
         >>> import tempfile
@@ -70,97 +75,121 @@ def train(
     folder, source, task = Path(folder), source or Source(), task_of(config, task)
     first = _processes.rank() == 0
     if resume:
-        config_of(Run(folder))  # a folder that is no run's is left alone
-    alone = locked(folder) if first else contextlib.nullcontext()
-    with Termination() as termination, no_denormals(), seeded(config.seed), alone:
-        with _processes.joined() as device:
+        config_of(Run(folder))  # raises before a folder without a run is locked
+    lock = locked(folder) if first else contextlib.nullcontext()
+    with _processes.Termination() as termination, _processes.flush_denormals(), seeded(derive_seed(config.seed)), lock:
+        with _processes.process_group() as device:
             checkpoint = None
             for path in folder.iterdir():
-                ordinary(path)  # a pipe would be waited for when it is written
+                ordinary(path)  # writing to a pipe would block
             if resume:
                 old = Run(folder)
-                config = with_time_step_of(config, config_of(old, task))
-                if _over(old, task, config, test):
+                before = config_of(old, task)
+                config = with_time_step(config, lambda: before.model_options["dt"])
+                if _complete(old, before, config, test):
                     return old
-                checkpoint = _resumable(old, task, config)
+                checkpoint = _resumable(old, config)
             elif first and (folder / "config.json").exists():
                 raise RunExists(
-                    f"out: there is a run in {folder}; take it up with --resume, or name another folder with --out"
+                    f"out: {folder} already has a run; resume it with --resume, or name another folder with --out"
                 )
             splits = load_checked(task, source, config.task_options, config.seed, SPLITS if test else SPLITS[:2])
-            config = with_time_step(config, splits)
-            network = build(task, config, splits.embedding, copies=4)  # the gradient, and the optimiser's moments
+            config = with_time_step(config, lambda: suggested_time_step(config, splits))
+            network = initial_network(task, config, splits.embedding, copies=4)  # gradient and Adam's two moments
             if config.training.standardise:
                 _standardise(network, splits)
-            loop, record = Loop(network, task, config, splits, device), Record(folder)
+            trainer, record = TaskTrainer(network, task, config, splits, device), Record(folder)
             if checkpoint is not None:
-                loop.restore(checkpoint)
-            _processes.wait()  # all have accepted what there is: from here on it is changed
+                trainer.restore(checkpoint)
+            _processes.wait()  # all processes have accepted the old files, which are changed from here on
             if first:
                 _write_config(folder, task, config, network)
                 (folder / "result.json").unlink(missing_ok=True)
-                if loop.best:
-                    record.best(loop.best)
-            with TrainingProgress(console, loop) as progress, contextlib.closing(record):
-                _fit(loop, record, progress, termination, after_epoch)
-        if first:  # what is left is one process's work
-            _finish(folder, loop, splits if test else None)
+                if trainer.best_weights:
+                    record.write_best(trainer.best_weights)
+            with TrainingProgress(console, trainer) as progress, contextlib.closing(record):
+                _run(trainer, record, progress, termination, after_epoch)
+        if first:
+            _finish(folder, trainer, splits if test else None)
     return Run(folder)
 
 
-def _fit(
-    loop: Loop,
+def _run(
+    trainer: TaskTrainer,
     record: Record,
     progress: TrainingProgress,
-    termination: Termination,
+    termination: _processes.Termination,
     after_epoch: Callable[[Row], None] | None,
 ) -> None:
-    def pause() -> None:
-        """After each batch: a SIGTERM that came during it is answered here."""
-        if loop.agree(termination.asked):
-            record.checkpoint(loop)
-            where = f"in epoch {loop.epoch + 1}, after batch {loop.batch} of {len(loop.batches)}"
-            raise Stopped(f"stopped by SIGTERM {where}; the same command with --resume goes on from there")
+    """Trains, with a checkpoint after each epoch. A SIGTERM is handled after the current batch."""
 
-    termination.deferred = True
-    while loop.epoch < loop.config.training.epochs:
-        for loss in loop.steps():
-            pause()
-            progress.step(loss)
-            if loop.out_of_time:
-                break
-        cut_short = loop.batch < len(loop.batches)
-        if cut_short:  # a larger budget goes on in the middle of the epoch, as if it had not been cut
-            record.checkpoint(loop)
-        row = loop.validate(between=pause)
-        record.epoch(loop)
-        if not cut_short:
-            record.checkpoint(loop)
-        progress.epoch()
+    def after_batch() -> None:
+        if trainer.any_process(termination.requested):
+            record.write_checkpoint(trainer)
+            where = f"in epoch {trainer.epoch + 1}, after batch {trainer.batch} of {len(trainer.batches)}"
+            raise Stopped(f"stopped by SIGTERM {where}; the same command with --resume continues from there")
+
+    def step_done(loss: float) -> None:
+        after_batch()
+        progress.show_step(loss)
+        if trainer.out_of_time:
+            trainer.stopped = "budget"
+            if trainer.batch < len(trainer.batches):  # a larger budget will resume in the middle of the epoch
+                record.write_checkpoint(trainer)
+
+    def epoch_done(row: Row) -> None:
+        record.write_epoch(trainer)
+        if trainer.out_of_time:
+            trainer.stopped = "budget"
+        if trainer.batch == 0:  # else the epoch was cut short
+            record.write_checkpoint(trainer)
+        progress.show_epoch()
         if after_epoch is not None:
             after_epoch(row)
-        if loop.out_of_time:
-            break
+
+    trainer.after_batch = after_batch
+    termination.deferred = True
+    trainer.run(trainer.config.training.epochs, step_done, epoch_done)
     termination.deferred = False
 
 
-def _over(run: Run, task: Task, config: Config, test: bool) -> bool:
-    """Whether there is nothing left to do."""
-    before = config_of(run, task)
+def with_time_step(config: Config, find_dt: Callable[[], float]) -> Config:
+    """Replaces dt="auto" by the number that ``find_dt`` returns."""
+    if config.model_options.get("dt") != AUTO:
+        return config
+    return dataclasses.replace(config, model_options={**config.model_options, "dt": find_dt()})
+
+
+def suggested_time_step(config: Config, splits: Splits) -> float:
+    """The time step that ``suggest_dt`` finds for sequences of the validation set."""
+    batch = splits.valid.batch(torch.arange(min(SEQUENCES, len(splits.valid))), -1)
+    alpha, patch = config.model_options.get("alpha", 1.0), config.model_options.get("patch", 1)
+    if not batch.u.is_floating_point():  # words: their vectors are not known yet
+        return suggest_dt(-(-len(batch.u) // patch), alpha=alpha)
+    u, lengths = patched(batch.u, batch.lengths, patch)
+    longest = len(u) if lengths is None else int(lengths.max())
+    shortest = len(u) if lengths is None else int(lengths.min())
+    if config.training.standardise:
+        u = (u - u.mean((0, 1))) / u.std((0, 1)).clamp_min(1e-12)
+    return suggest_dt(longest, alpha=alpha, input=u[:shortest])
+
+
+def _complete(run: Run, before: Config, config: Config, test: bool) -> bool:
+    """Whether a run has nothing left to do. Raises ``BadValue`` if its settings differ."""
     if different := differences(before, config):
         raise BadValue(f"resume: the run in {run.path} has other settings: {'; '.join(different)}")
     unchanged = (before.budget, before.training.epochs) == (config.budget, config.training.epochs)
     return run.finished and unchanged and ("test" in run.result or not test)
 
 
-def _resumable(run: Run, task: Task, config: Config) -> _checkpoint.Checkpoint | None:
-    """The run's checkpoint; None if the run was killed before its first, and begins anew."""
+def _resumable(run: Run, config: Config) -> _checkpoint.Checkpoint | None:
+    """The run's checkpoint; None if the run was killed before its first."""
     path = run.path / "last.ckpt"
     if not path.exists():
         return None
     checkpoint = _checkpoint.read(path)
     if different := differences(Config.from_dict(checkpoint.about["config"]), config):
-        raise BadCheckpoint(f"checkpoint: {path} is another run's: {'; '.join(different)}. Nothing was changed.")
+        raise BadCheckpoint(f"checkpoint: {path} belongs to another run: {'; '.join(different)}. Nothing was changed.")
     done = len(checkpoint.about["history"])
     if config.training.epochs < done:
         raise BadValue(f"epochs: expected at least the {done} that the run has, got {config.training.epochs}")
@@ -170,7 +199,7 @@ def _resumable(run: Run, task: Task, config: Config) -> _checkpoint.Checkpoint |
 def _standardise(network: Network, splits: Splits) -> None:
     targets = getattr(splits.train, "target", None)
     if not isinstance(network, models.Regressor) or targets is None:
-        raise BadValue("standardise: expected false but for regressions whose training set has a ``target``, got true")
+        raise BadValue("standardise: expected a regression whose training set has a ``target``")
     network.standardise(targets)
 
 
@@ -187,26 +216,23 @@ def _write_config(folder: Path, task: Task, config: Config, network: Network) ->
     write_json(folder / "environment.json", environment())
 
 
-def _finish(folder: Path, loop: Loop, splits: Splits | None) -> None:
-    """The result; with the splits, that on the test set too."""
-    top, last = loop.top, loop.history[-1]
-    assert top is not None  # at least one epoch was trained
-    metrics = {"valid": top["valid"]}
+def _finish(folder: Path, trainer: TaskTrainer, splits: Splits | None) -> None:
+    """Writes the result; with the splits, evaluates the test set first."""
+    best, last = trainer.best_row, trainer.history[-1]
+    metrics = {"valid": best["valid"]}
     arrays: dict[str, np.ndarray] = {}
     if splits is not None:
-        loop.network.load_state_dict(loop.best)
-        metrics["test"], arrays = judge(loop.network, loop.task, loop.config, splits, "test")
+        trainer.network.load_state_dict(trainer.best_weights)
+        metrics["test"], arrays = evaluate_split(trainer.network, trainer.task, trainer.config, splits, "test")
     if arrays:
         with atomic_write(folder / "predictions.npz") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-    write_json(
-        folder / "result.json",
-        {
-            "best_epoch": int(top["epoch"]),
-            **metrics,
-            "seconds": last["seconds"],
-            "epochs": len(loop.history),
-            "stopped": "budget" if last["epoch"] < loop.config.training.epochs else "all epochs",
-            "weights_sha256": hashlib.sha256((folder / "best.safetensors").read_bytes()).hexdigest(),
-        },
-    )
+    result = {
+        "best_epoch": trainer.best_epoch,
+        **metrics,
+        "seconds": last["seconds"],
+        "epochs": trainer.epoch,
+        "stopped": "budget" if trainer.epoch < trainer.config.training.epochs else "all epochs",
+        "weights_sha256": hashlib.sha256((folder / "best.safetensors").read_bytes()).hexdigest(),
+    }
+    write_json(folder / "result.json", result)

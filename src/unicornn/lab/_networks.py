@@ -1,0 +1,70 @@
+"""Networks by the names of their models and settings, as tasks and the command line give them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from unicornn import _checks as checks
+from unicornn._layer import UnICORNN
+from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
+
+KINDS: dict[str, type[Network]] = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
+NOT_SETTINGS = ("self", "rnn", "outputs", "every_step", "input_size", "batch_first", "bidirectional", "device", "dtype")
+
+
+def model_class(model: str) -> type[nn.Module]:
+    """The class of recurrent layers with this name: "unicornn" or one of ``unicornn.baselines.MODELS``."""
+    from unicornn.baselines import MODELS
+
+    known: dict[str, type[nn.Module]] = {"unicornn": UnICORNN, **MODELS}
+    return known[checks.choice("model", model, ("unicornn", *MODELS))]
+
+
+def model_settings(model: str) -> dict[str, Any]:
+    """Settings of a model and their defaults: those of its layers and those of any ``Network``."""
+    first: dict[str, Any] = {"dropout": 0.0} | ({"b_init": 0.0} if model == "unicornn" else {})
+    return first | constructor_settings(Network) | constructor_settings(model_class(model))
+
+
+def constructor_settings(kind: type[nn.Module]) -> dict[str, Any]:
+    """Arguments of a constructor, with their defaults, except sizes and the form of the input."""
+    arguments = inspect.signature(kind.__init__).parameters.values()
+    named = [p for p in arguments if p.name not in NOT_SETTINGS and p.kind is not p.VAR_KEYWORD]
+    return {p.name: None if p.default is p.empty else p.default for p in named}
+
+
+def build_network(
+    kind: str,
+    model: str,
+    d: int,
+    outputs: int,
+    settings: Mapping[str, Any],
+    *,
+    vectors: Tensor | None = None,
+    embedding_dropout: float = 0.0,
+) -> Network:
+    """Builds the network of a task for d input features; with word vectors (words, d), a text classifier.
+
+    ``settings`` are any of ``model_settings``. With ``b_init``, UnICORNN's biases b start from U(-b_init, b_init). From
+    0 its layers are odd functions of their input (-u gives -y), and properties that do not depend on the input's sign
+    are learned only as b grows.
+
+    Example:
+        >>> from unicornn.lab._networks import build_network
+        >>> from unicornn.models import count
+        >>> count(build_network("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST
+        35338
+    """
+    head = {name: settings[name] for name in constructor_settings(Network) if name in settings}
+    layers = {name: value for name, value in settings.items() if name not in head and name != "b_init"}
+    rnn = model_class(model)(d * head.get("patch", 1), **layers)
+    if b_init := settings.get("b_init", 0.0):
+        for b in rnn.b:  # type: ignore[union-attr]
+            nn.init.uniform_(b, -b_init, b_init)
+    if vectors is not None:
+        return TextClassifier(rnn, outputs, vectors=vectors, embedding_dropout=embedding_dropout, **head)
+    return KINDS[kind](rnn, outputs, **head)

@@ -1,0 +1,158 @@
+"""Runs that are stopped, killed, out of time or out of disk space, and resume bit for bit."""
+
+import itertools
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from tests.lab.training import helpers
+from tests.lab.training.helpers import after_each_step, config, evaluate, same, train, weights
+from unicornn.errors import BadValue
+from unicornn.lab.errors import Stopped
+from unicornn.lab.training._checkpoint import read
+from unicornn.lab.training._trainer import TaskTrainer
+
+COMMAND = [sys.executable, "-m", "unicornn", "train", helpers.__file__]
+
+
+def assert_same_run(a, b):
+    """Two runs have the same weights, checkpoints and histories."""
+    assert same(weights(a.path), weights(b.path))
+    assert same(*(read(run.path / "last.ckpt").tensors for run in (a, b)))
+    assert a.metrics.drop(columns="seconds").equals(b.metrics.drop(columns="seconds"))
+
+
+STOPS = [(3, 0.0), (7, 0.9), (10, 0.9), (14, 0.0)]  # steps, of which an epoch has 7, and settings of the average
+
+
+@pytest.mark.parametrize(("steps", "average"), STOPS)
+def test_a_killed_run_resumes_bit_for_bit(tmp_path, steps, average):
+    def kill(trainer):
+        if trainer.step == steps:
+            raise KeyboardInterrupt
+
+    whole = train(config(average=average), tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt), after_each_step(kill):
+        train(config(average=average), tmp_path / "cut")
+    assert_same_run(whole, train(config(average=average), tmp_path / "cut", resume=True))
+
+
+@pytest.mark.parametrize(("steps", "average"), STOPS)
+def test_sigterm_stops_after_the_batch_and_resumes_there(tmp_path, steps, average):
+    def terminate(trainer):
+        if trainer.step == steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    whole = train(config(average=average), tmp_path / "whole")
+    stopped = pytest.raises(Stopped, match=rf"in epoch {(steps + 6) // 7}, after batch \d of 7.*--resume")
+    with after_each_step(terminate), stopped:
+        train(config(average=average), tmp_path / "cut")
+    assert read(tmp_path / "cut/last.ckpt").about["step"] == steps
+    done = []
+    with after_each_step(lambda trainer: done.append(trainer.step)):
+        cut = train(config(average=average), tmp_path / "cut", resume=True)
+    assert done[0] == steps + 1
+    assert_same_run(whole, cut)
+
+
+def test_sigterm_to_the_command(tmp_path):
+    command = [*COMMAND, "--epochs", "500", "--set", "n=400", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run/metrics.csv").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "stopped by SIGTERM in epoch" in errors
+    assert "Traceback" not in errors
+    assert (tmp_path / "run/last.ckpt").exists()
+    assert not (tmp_path / "run/lock").exists()
+
+
+def test_a_finished_run_can_be_prolonged(tmp_path):
+    train(config(epochs=2), tmp_path / "run")
+    longer = train(config(epochs=3), tmp_path / "run", resume=True)
+    assert_same_run(longer, train(config(epochs=3), tmp_path / "whole"))
+    with pytest.raises(BadValue, match=r"^epochs: .*at least the 3 .*got 2"):
+        train(config(epochs=2), tmp_path / "run", resume=True)
+    before = (longer.path / "result.json").stat().st_mtime_ns
+    train(config(epochs=3), tmp_path / "run", resume=True)  # nothing left to do
+    assert (longer.path / "result.json").stat().st_mtime_ns == before
+
+
+def test_a_budget_ends_the_run_and_leaves_a_result(tmp_path, monkeypatch):
+    clock = itertools.count()  # a hundredth of a second for each batch, however busy the machine is
+    monkeypatch.setattr("unicornn.lab.training._trainer.time", SimpleNamespace(monotonic=lambda: next(clock) / 100))
+    run = train(config(epochs=100_000, budget=1.0, schedule="cosine"), tmp_path / "run")
+    assert run.result["stopped"] == "budget"
+    assert run.metrics["lr"].iloc[-1] < 2e-3
+    longer = train(config(epochs=100_000, budget=1.5, schedule="cosine"), tmp_path / "run", resume=True)
+    assert longer.result["epochs"] > run.result["epochs"]
+    assert longer.metrics["epoch"].is_unique
+
+
+def test_a_larger_budget_resumes_in_the_middle_of_the_epoch(tmp_path, monkeypatch):
+    """The weights of the epoch that was cut short are the best, but not those of the checkpoint."""
+    whole = train(config(budget=1e6), tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(TaskTrainer, "out_of_time", property(lambda trainer: trainer.step >= 10))
+        patch.setattr(TaskTrainer, "cost", lambda trainer, row: -row["epoch"])
+        cut = train(config(budget=1.0), tmp_path / "cut")
+    assert cut.result["stopped"] == "budget"
+    assert cut.result["epochs"] == 2
+    wrong = weights(cut.path)
+    longer = train(config(budget=1e6), tmp_path / "cut", resume=True)
+    assert not same(weights(longer.path), wrong)
+    assert_same_run(longer, whole)
+    assert evaluate(longer, "valid")[0] == longer.result["valid"]
+
+
+def test_a_full_disk_keeps_the_last_complete_epoch(tmp_path):
+    train(config(epochs=1), tmp_path / "run")
+    before = (tmp_path / "run/last.ckpt").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))  # largest size of a file
+    try:
+        with pytest.raises(OSError, match="too large"):
+            train(config(epochs=2), tmp_path / "run", resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "run/last.ckpt").read_bytes() == before
+    assert not list((tmp_path / "run").glob(".*"))
+    resumed = train(config(epochs=2), tmp_path / "run", resume=True)
+    assert_same_run(resumed, train(config(epochs=2), tmp_path / "whole"))
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_message(tmp_path):
+    """The weights can be written, but not the checkpoint, which is four times as large."""
+    command = [*COMMAND, "--epochs", "1", "--set", "hidden_size=80", "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)),
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "disk is full" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_a_full_disk_in_tensorboards_thread_is_not_printed_too(tmp_path, capfd, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RecordWriter, "write", full)
+    hook = threading.excepthook
+    with pytest.raises(OSError, match="No space left"):
+        train(config(epochs=1), tmp_path / "run")
+    assert "Traceback" not in capfd.readouterr().err
+    assert threading.excepthook is hook
