@@ -87,6 +87,7 @@ class Engine(Rows):
         Returns the features, (rows, width), or (len(u), width) for asked = 2, and which rows left the range of states
         and therefore were not changed.
         """
+        u = np.ascontiguousarray(u, self.np_dtype)
         order = np.argsort(-count, kind="stable")
         each = bool(len(asked)) and int(asked.max()) == 2
         F = np.empty((len(u) if each else len(slot), self.width), self.np_dtype)
@@ -94,7 +95,7 @@ class Engine(Rows):
         wants = (*(name in self.read for name in ("last", "mean", "energy", "state")), commit)
         kernel, blocks = _kernel("stream_kernels", "carry"), -(-len(slot) // ROWS)
         launch.share_out(
-            kernel, self.dtype, blocks, min(torch.get_num_threads(), blocks // 2), np.ascontiguousarray(u).reshape(-1),
+            kernel, self.dtype, blocks, min(torch.get_num_threads(), blocks // 2), u.reshape(-1),
             begin[order], count[order], slot[order], asked[order], self["S"], self["sums"], self["steps"], F,
             self.M, self.P, self.A, wants, self.unit, self.per_unit, self.limit, self.alpha, self.L, self.m, self.d,
             self.skip, bad,
