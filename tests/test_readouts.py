@@ -12,9 +12,9 @@ from unicornn._features import FIRST_BATCHES, Features, Standardise, segments
 from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.baselines import MODELS
 from unicornn.errors import BadType, BadValue
-from unicornn.readouts import Energy, EveryStep, FinalState, Last, Mean, energy, log_energies, parse
 from unicornn.lab._networks import build_network as build
 from unicornn.models import Classifier, Network
+from unicornn.readouts import Energy, EveryStep, FinalState, Last, Mean, energy, log_energies, parse
 
 
 def hamiltonian(y, z, w, alpha):

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._features import Features
-from unicornn._layer import UnICORNN
 from unicornn.errors import BadType, BadValue
 from unicornn.readouts import EveryStep, Last, Mean, Readout, parse
 
@@ -228,8 +227,14 @@ class TextClassifier(Classifier):
 
 
 def free_parameters(rnn: nn.Module) -> int:
-    """Number of trained parameters of recurrent layers. Constrained ones (orthogonal matrices) count as the number of
-    their free parameters."""
+    """Number of trained parameters of recurrent layers; for constrained matrices (orthogonal ones), of free parameters.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.models import free_parameters
+        >>> free_parameters(UnICORNN(2, 8))
+        40
+    """
     own = getattr(rnn, "free_parameters", None)
     return int(own() if own else sum(p.numel() for p in rnn.parameters() if p.requires_grad))
 

@@ -133,7 +133,8 @@ def imdb_trials() -> list[str]:
     for run in tasks.find("imdb").metric.ranked(group("imdb-trials"), lambda run: run["result"]["valid"]):
         own, text = settings(run), metric(run).text
         scales, words = own.get("init", "paper"), own.get("embedding_dropout", 0.65)
-        rows.append([own["readout"].split("(")[0], own.get("patch", 1), words, own["dropout"], scales, run["result"]["epochs"],
+        readout = own["readout"].split("(")[0]
+        rows.append([readout, own.get("patch", 1), words, own["dropout"], scales, run["result"]["epochs"],
                      text(run["result"]["valid"]), text(run["result"]["test"]), time_taken([run])])  # fmt: skip
     head = [
         "readout",

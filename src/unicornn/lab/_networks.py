@@ -13,7 +13,7 @@ from unicornn._layer import UnICORNN
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 
 KINDS: dict[str, type[Network]] = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
-NOT_SETTINGS = ("self", "rnn", "outputs", "every_step", "input_size", "batch_first", "bidirectional", "device", "dtype")
+NOT_SETTINGS = ("self", "rnn", "outputs", "input_size", "batch_first", "bidirectional", "device", "dtype")
 
 
 def model_class(model: str) -> type[nn.Module]:

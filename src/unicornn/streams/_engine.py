@@ -81,6 +81,7 @@ class Engine(Rows):
         Returns the features, (rows, width), or (len(u), width) for asked = 2, and which rows left the range of states
         and therefore were not changed.
         """
+        u = np.ascontiguousarray(u, self.np_dtype)
         order = np.argsort(-count, kind="stable")
         each = bool(len(asked)) and int(asked.max()) == 2
         F = np.empty((len(u) if each else len(slot), self.width), self.np_dtype)
@@ -88,7 +89,7 @@ class Engine(Rows):
         wanted = _kernel("stream_kernels", "Wanted")(
             *(name in self.read for name in ("last", "mean", "energy", "state")), commit, self.alpha
         )
-        flat = np.ascontiguousarray(u).reshape(-1)
+        flat = u.reshape(-1)
         samples = _kernel("stream_kernels", "Samples")(flat, begin[order], count[order], slot[order], asked[order])
         states = _kernel("stream_kernels", "States")(self["S"], self["sums"], self["steps"])
         blocks = -(-len(slot) // ROWS)

@@ -34,7 +34,7 @@ TASK = Task(
     variants={"wide": {"hidden_size": 16, "lr": 1e-3}, "others": {"nobody_knows": 1}},
 )
 
-BIAS = "readout.bias"  # a parameter of its network
+BIAS = "linear.bias"  # a parameter of its network
 
 train, evaluate, load_network = (
     functools.partial(function, task=TASK) for function in (training.train, training.evaluate, training.load_network)
