@@ -14,8 +14,8 @@ help: ## list the targets
 env: $(STAMP) ## make .venv with the pinned packages (PYTHON=... picks the interpreter, 3.11 or newer)
 
 # torch comes first and pinned: left to the resolver it can pull gigabytes of CUDA packages.
-# The build tools are installed too, so that they are pinned like the rest. aeon and pysiglib come last, without what they
-# ask for: an older numba, of which the reader of .ts files, all that is used of aeon, makes no use; a source package.
+# The build tools are installed too, so that they are pinned like the rest. aeon (for benchmarks)
+# and pysiglib come last, without their dependencies: aeon pins an older numba, and pysiglib needs a source package.
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; try make env PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 USES = {path.stem: path for path in sorted((ROOT / "tests" / "extras").glob("*.py"))}
 """A script for every extra, which does what the extra is for; "core" is for none."""
 
-BESIDE = {"ts": ["train"], "postgres": ["train"]}  # what else an extra is of use with
+BESIDE = {"postgres": ["train"]}  # what else an extra is of use with
 
 
 def run(*command, **more):
@@ -114,8 +114,8 @@ def brought(wanted):
     return list(found.values())
 
 
-NOT_MET = {("ncde", "kauri"), ("ts", "numba")}
-"""What the pinned versions leave out: a source package, and the older numba that aeon asks for (see the Makefile)."""
+NOT_MET = {("ncde", "kauri")}
+"""Requirements that the pinned versions leave out: a source package (see the Makefile)."""
 
 
 @pytest.mark.parametrize("extra", PROJECT["optional-dependencies"])

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.browser import complaints, opened
-from unicornn.errors import BadValue, NotARun
+from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.lab import cli, tasks
 from unicornn.lab.training import resolve, train
@@ -104,7 +104,7 @@ def test_what_cannot_be_shown_or_exported(folder, tmp_path):
             invoke("show", folder / model, folder / f"{file}.npz", "--out", out, *more)
     with pytest.raises(BadValue, match="file: expected series for the estimator"):
         invoke("show", folder / "classes", "--out", out)
-    with pytest.raises(NotARun, match="made by `unicornn train` or `unicornn fit`"):
+    with pytest.raises(BadValue, match="made by `unicornn train` or `unicornn fit`"):
         invoke("export", folder, "--to", out)
     with pytest.raises(BadValue, match=r"got 'step'; an estimator fitted with segments=1 has steps"):
         invoke("export", folder / "classes", "--kind", "step", "--to", out)

@@ -177,7 +177,6 @@ def test_windows_without_a_figure_are_left_out(small_bidmc, tmp_path):
 
 
 def test_from_ts(source):
-    pytest.importorskip("aeon.datasets")
     u, target = np.random.default_rng(0).normal(size=(10, 4000, 2)), np.arange(10) / 2
     helpers.ts(source.data / "tsr/BIDMC32HR_TRAIN.ts", u[:6], target[:6], regression=True)
     helpers.ts(source.data / "tsr/BIDMC32HR_TEST.ts", u[6:], target[6:], regression=True)

@@ -10,8 +10,8 @@ import torch
 
 from unicornn import _checks as checks
 from unicornn._fitted import is_estimator, network_of
+from unicornn._load import load_model
 from unicornn.errors import BadValue
-from unicornn.lab._model_folder import model_in
 from unicornn.lab.fit._data import Data
 from unicornn.lab.show._page import Sample, show
 from unicornn.lab.show._run import spread_over
@@ -56,14 +56,14 @@ def show_file(
         'page.html'
     """
     checks.integer("samples", samples, 1)
-    model = model if is_estimator(model) else model_in(model, task=task)
+    model = model if is_estimator(model) else load_model(model, task=task)
     if is_estimator(model):
         network = network_of(model, "the page", gaps=True)
         names = getattr(model, "classes_", None)
         classes = None if names is None else [str(name) for name in names]
         if model.channel_names_ is not None:
             data.check_channels(model.channel_names_)
-        series: Sequence[Any] = [model._scaling(x) for x in model._seen(data.series)]
+        series: Sequence[Any] = [model._scaling(x) for x in model._read_known(data.series)]
         note = "the signal is standardised as in fit"
         if model.missing != "error":
             note += ", with a channel for where each is missing and one for the time since it was seen"

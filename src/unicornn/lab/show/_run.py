@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from unicornn import _checks as checks
+from unicornn._load import read_model_config
 from unicornn.errors import BadValue
-from unicornn.lab._model_folder import is_estimator_folder
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.show._page import Sample, show
@@ -51,7 +51,7 @@ def show_run(
         'page.html'
     """
     run = run if isinstance(run, Run) else Run(run)
-    if is_estimator_folder(run.path):
+    if read_model_config(run.path).get("format") == "unicornn.estimators":
         raise BadValue(f"file: expected series for the estimator in {run.path}, which keeps none itself, got none")
     checks.choice("split", split, ("train", "valid", "test"))
     checks.integer("samples", samples, 1)

@@ -25,8 +25,8 @@ from torch import Tensor
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import by_group, fifteen_percent
+from unicornn.lab.data._ts import read_ts
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
 from unicornn.lab.tasks._crops import Shifted
 from unicornn.lab.tasks._rows import Moments, splits

@@ -11,8 +11,8 @@ import torch
 
 from unicornn.errors import CorruptData
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.data._formats import read_ts
 from unicornn.lab.data._splits import fifteen_percent
+from unicornn.lab.data._ts import read_ts
 from unicornn.lab.tasks._base import Quoted, Splits, Task, Training
 from unicornn.lab.tasks._rows import Moments
 from unicornn.lab.tasks._subsample import OPTIONS, VARIANTS, recordings
