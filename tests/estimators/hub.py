@@ -1,4 +1,4 @@
-"""A server that speaks as much of the Hugging Face Hub's language as pushing and loading a model needs."""
+"""A server with the parts of the Hugging Face Hub's API that pushing and loading a model needs."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ COMMIT = "0123456789" * 4
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Files arrive in a commit, or beside it (LFS) where they are binary, and are in ``server.files`` then."""
+    """Stores the files of a commit, text inline and binaries uploaded before it (LFS), in ``server.files``."""
 
     protocol_version = "HTTP/1.1"
 
@@ -43,7 +43,7 @@ class Hub(BaseHTTPRequestHandler):
         self.server.tokens.add(self.headers.get("Authorization"))
         if path == "/api/repos/create":
             given = json.loads(body)
-            name = f"{given.get('organization', 'somebody')}/{given['name']}"
+            name = f"{given.get('organization', 'owner')}/{given['name']}"
             self.answer({"url": f"{self.server.url}/{name}", "name": name, "id": "1"})
         elif path.endswith("/preupload/main"):
             files = [
@@ -65,9 +65,9 @@ class Hub(BaseHTTPRequestHandler):
                 elif line["key"] == "lfsFile":
                     self.server.files[value["path"]] = self.server.large[value["oid"]]
             self.answer(
-                {"success": True, "commitOid": COMMIT, "commitUrl": f"{self.server.url}/somebody/tones/commit/{COMMIT}"}
+                {"success": True, "commitOid": COMMIT, "commitUrl": f"{self.server.url}/owner/tones/commit/{COMMIT}"}
             )
-        else:  # the card's header is looked at before a commit
+        else:  # validation of the card's header
             self.answer({"errors": [], "warnings": []})
 
     def do_PUT(self):
@@ -85,7 +85,7 @@ class Hub(BaseHTTPRequestHandler):
                 ]
                 return self.answer(tree)
             siblings = [{"rfilename": name} for name in self.server.files]
-            return self.answer({"id": "somebody/tones", "sha": COMMIT, "siblings": siblings, "private": False})
+            return self.answer({"id": "owner/tones", "sha": COMMIT, "siblings": siblings, "private": False})
         content = self.server.files.get(path.rpartition("/")[2])
         if content is None:
             return self.send_error(404)
@@ -97,7 +97,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @contextmanager
 def hub(monkeypatch):
-    """The server, at which huggingface_hub looks for models meanwhile."""
+    """Yields a server that huggingface_hub uses within the block."""
     from huggingface_hub import constants
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
