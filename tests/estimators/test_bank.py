@@ -124,23 +124,6 @@ def test_every_feature_has_a_name_and_a_kind():
     assert names[kinds == 2][-1] == "channel2_max_at"
 
 
-def test_missing_values():
-    X = np.random.default_rng(0).normal(size=(5, 30))
-    X[2, 10:20] = np.nan
-    with pytest.raises(BadValue, match=r"^X: .*NaN in series 2 at step 10"):
-        small().fit(X)
-    assert np.isfinite(small(missing="mask").fit_transform(X)).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("n_oscillators", 0), ("quantiles", (0.5, 2)), ("layout", "time_first"), ("missing", "drop"), ("n_jobs", 0)],
-)
-def test_bad_settings_are_named(name, value):
-    with pytest.raises(BadValue, match=f"^{name}: "):
-        OscillatorBank(**{name: value}).fit(np.zeros((3, 10)))
-
-
 def test_a_different_number_of_channels():
     with pytest.raises(BadValue, match=r"^X: expected 2 channels"):
         small().fit(np.zeros((3, 10, 2))).transform(np.zeros((3, 10, 3)))

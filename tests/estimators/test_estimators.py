@@ -247,18 +247,6 @@ def test_missing_values_as_channels(model):
     assert np.isfinite(estimator.predict_proba(X)).all()
 
 
-def test_frames_and_layouts_are_the_same_data():
-    X, y, _ = tones(10, d=2)
-    X = [x[:50] for x in X]
-    index = pd.MultiIndex.from_product([range(10), range(50)], names=["series", "time"])
-    frame = pd.DataFrame(np.concatenate(X), index=index, columns=["a", "b"])
-    last = UnICORNNClassifier(**SMALL).fit(X, y).decision_function(X)
-    assert np.array_equal(last, UnICORNNClassifier(**SMALL).fit(frame, y).decision_function(frame))
-    first = np.stack(X).transpose(0, 2, 1)
-    estimator = UnICORNNClassifier(layout="channels_first", **SMALL).fit(first, y)
-    assert np.array_equal(last, estimator.decision_function(first))
-
-
 def test_frames_with_another_order_of_series_or_columns():
     X, y, _ = tones(6, d=2)
     names = list("fedcba")

@@ -123,6 +123,15 @@ def test_bad_settings_are_named(name, value):
         UnICORNNClassifier(**{name: value}).fit(X, Y)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_oscillators", 0), ("quantiles", (0.5, 2)), ("layout", "time_first"), ("missing", "drop"), ("n_jobs", 0)],
+)
+def test_bad_settings_of_the_bank_are_named(name, value):
+    with pytest.raises(BadValue, match=f"^{name}: "):
+        OscillatorBank(**{name: value}).fit(X)
+
+
 def test_an_infinite_target():
     with pytest.raises(BadValue, match=r"^y: .*infinity"):
         UnICORNNRegressor().fit(X, np.r_[np.zeros(15), np.inf])

@@ -5,13 +5,13 @@ import shutil
 
 import numpy as np
 import pytest
+from huggingface_hub import HfApi, RepoUrl
 
 from tests.estimators.freeze import FROZEN
 from tests.estimators.helpers import QUICK, tones
-from tests.estimators.hub import hub
 from unicornn import load_model
 from unicornn.errors import BadCheckpoint, MissingData
-from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _saved
 
 FILES = ["README.md", "config.json", "model.safetensors"]
 EXPECTED = json.loads((FROZEN / "expected.json").read_text())
@@ -103,19 +103,30 @@ def test_other_models_are_rejected(tmp_path):
         load_model(tmp_path / "later")
 
 
-@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # raised by huggingface_hub
 def test_a_model_is_pushed_to_the_hub_and_loaded(tmp_path, monkeypatch):
-    with hub(monkeypatch) as server:
-        address = load_model(FROZEN).push_to_hub("owner/tones", token="hf_secret")
-        assert address.startswith(server.url)
-        assert server.tokens == {"Bearer hf_secret"}
-        assert sorted(server.files) == FILES
-        assert server.files["model.safetensors"] == (FROZEN / "model.safetensors").read_bytes()
-        loaded = UnICORNNClassifier.from_pretrained("owner/tones", cache_dir=tmp_path, token=False)
-        assert np.array_equal(loaded.predict_proba(SERIES), load_model(FROZEN).predict_proba(SERIES))
-        server.files.pop("model.safetensors")
-        with pytest.raises(BadCheckpoint, match=r"model\.safetensors: "):
-            load_model("owner/tones", cache_dir=tmp_path / "other", token=False)
+    """The client of the Hub is replaced by one that copies folders."""
+    copies = tmp_path / "hub"
+
+    def upload(api, *, repo_id, folder_path, **_):
+        shutil.copytree(folder_path, copies / repo_id)
+        return f"https://hub/{repo_id} {api.token}"
+
+    def download(name, **options):
+        assert options == {"allow_patterns": FILES[1:], "revision": "main"}
+        return str(copies / name)
+
+    monkeypatch.setattr(HfApi, "create_repo", lambda api, repo_id, **_: RepoUrl(f"https://hf.co/{repo_id}"))
+    monkeypatch.setattr(HfApi, "upload_folder", upload)
+    monkeypatch.setattr(_saved, "snapshot_download", download)
+    model = load_model(FROZEN)
+    address = model.save_pretrained(tmp_path / "m", push_to_hub=True, repo_id="owner/tones", token="hf_secret")
+    assert address == "https://hub/owner/tones hf_secret"
+    assert sorted(path.name for path in (copies / "owner/tones").iterdir()) == FILES
+    loaded = UnICORNNClassifier.from_pretrained("owner/tones", revision="main")
+    assert np.array_equal(loaded.predict_proba(SERIES), model.predict_proba(SERIES))
+    (copies / "owner/tones/model.safetensors").unlink()
+    with pytest.raises(BadCheckpoint, match=r"model\.safetensors: "):
+        load_model("owner/tones", revision="main")
 
 
 def test_an_unfitted_estimator_is_not_saved(tmp_path):

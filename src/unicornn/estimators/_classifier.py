@@ -152,8 +152,9 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def _with_class_weights(self, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.class_weight is None:
             return weights
-        if not (isinstance(self.class_weight, dict) or self.class_weight == "balanced"):
-            error = BadValue if isinstance(self.class_weight, str) else BadType
+        text = isinstance(self.class_weight, str)
+        if not (isinstance(self.class_weight, dict) or (text and self.class_weight == "balanced")):
+            error = BadValue if text else BadType
             got = checks.describe(self.class_weight)
             raise error(f"class_weight: expected None, 'balanced' or a weight for each class, got {got}")
         with naming_errors("class_weight"):

@@ -164,7 +164,7 @@ def _gram(Z: np.ndarray) -> np.ndarray:
 
 
 def _group_splits(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """Rows to fit and rows to leave out, for each fold; None if there is only one group."""
+    """Rows to fit and rows to leave out by fold; None if there is only one group."""
     count = len(np.unique(groups))
     if count < 2:
         return None

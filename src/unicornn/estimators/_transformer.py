@@ -69,10 +69,9 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if n_jobs is None:
             yield
             return
-        if n_jobs != -1 or isinstance(n_jobs, bool):
-            checks.integer("n_jobs", n_jobs, 1)
         processors, before = joblib.cpu_count(), torch.get_num_threads()
-        torch.set_num_threads(processors if n_jobs == -1 else min(n_jobs, processors))
+        every = type(n_jobs) is int and n_jobs == -1
+        torch.set_num_threads(processors if every else min(checks.integer("n_jobs", n_jobs, 1), processors))
         try:
             yield
         finally:
