@@ -104,18 +104,20 @@ class OscillatorBank(SeriesTransformer):
         self._learn_channels(None, series)
         self._scaling = Scaling.fit(series)
         series = [self._scaling(x) for x in series]
-        longest = max(len(x) for x in series)
         varying = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])
-        chosen = views(longest, smallest, overlap, pairs=len(varying) > 1)
-        self.windows_ = sorted({min(view.steps, longest) for view in chosen if view.kind == "scaled_increments"})
-        self._layers = []
-        for view in chosen:
+        layers = []
+        for view in views(max(len(x) for x in series), smallest, overlap, pairs=len(varying) > 1):
             if view.pairs:
                 layer = Oscillators.draw_pairs(view, m, series, varying, random)
             else:
                 layer = Oscillators.draw(view, m, series, random)
-            self._layers.append(layer.with_levels(series, self.quantiles, LEVEL_WINDOWS, random))
+            layers.append(layer.with_levels(series, self.quantiles, LEVEL_WINDOWS, random))
+        self._set_layers(layers)
         return self
+
+    def _set_layers(self, layers: list[Oscillators]) -> None:
+        self._layers = layers
+        self.windows_ = [layer.view.W for layer in layers if layer.view.kind == "scaled_increments"]
 
     def _features(self, series: Series) -> np.ndarray:
         """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles; with several channels 4 (m // 2) · (5 + q) more

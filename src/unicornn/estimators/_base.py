@@ -231,7 +231,7 @@ class Estimator(Saved, SeriesTransformer):
         """Rebuilds the network of a saved model from its configuration and its ``state_dict``."""
         settings = self._network_settings(seed=0)
         settings.segments = checks.integer("segments", config["segments"], 1)
-        self.dt_, outputs = config["dt"], config["outputs"]
+        self.dt_, outputs = config["dt"], self._outputs()
         expected = (settings.hidden_size, self.n_channels_), outputs, settings.num_layers
         layers = sum(name.startswith("rnn.w.") for name in state)
         if (tuple(state["rnn.V.0"].shape), state["readout.weight"].shape[0], layers) != expected:

@@ -34,7 +34,6 @@ FORMAT, VERSION = "unicornn.estimators", 1
 CONFIG, TENSORS, CARD = "config.json", "model.safetensors", "README.md"
 CONFIG_TYPES = {"class": str, "settings": dict, "models": list, "about": dict, "series": dict, "target": dict}
 INVALID = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
-BANK_SIZES = ("n_oscillators", "smallest_window", "overlap")
 LAYER_ARRAYS = ("w", "V", "b", "c", "deviation", "levels", "middle")
 RIDGE_ARRAYS = ("mean", "deviation", "coefficients", "intercept")
 
@@ -182,15 +181,13 @@ def _config(estimator: Any) -> dict[str, Any]:
     }  # fmt: skip
     if "bank" in estimator.models_:
         bank = estimator._bank
-        config["bank"] = {name: getattr(bank, name) for name in BANK_SIZES} | {
+        config["bank"] = {
             "quantiles": [float(q) for q in bank.quantiles],
-            "windows": bank.windows_,
             "views": [layer.view._asdict() for layer in bank._layers],
             "penalty": estimator._ridge.penalty,
         }
     if "network" in estimator.models_:
-        segments = estimator._network.features.segments
-        config["network"] = {"dt": estimator.dt_, "outputs": estimator._outputs(), "segments": segments}
+        config["network"] = {"dt": estimator.dt_, "segments": estimator._network.features.segments}
     return config
 
 
@@ -252,12 +249,10 @@ def _restore_scaling(prefix: str, tensors: dict[str, Tensor], d: int) -> Scaling
 
 
 def _restore_bank(options: dict[str, Any], tensors: dict[str, Tensor], d: int) -> OscillatorBank:
-    sizes: dict[str, Any] = {name: checks.integer(name, options[name], 1) for name in BANK_SIZES}
-    bank = OscillatorBank(**sizes, quantiles=[float(q) for q in options["quantiles"]])
-    bank.windows_ = [checks.integer("windows", W, 1) for W in options["windows"]]
+    bank = OscillatorBank(quantiles=[float(q) for q in options["quantiles"]])
     bank._learn_channels(None, [np.zeros((1, d))])
     bank._scaling = _restore_scaling("bank", tensors, d)
-    bank._layers = []
+    layers = []
     for i, fields in enumerate(options["views"]):
         view = View(**fields)
         checks.choice("kind", view.kind, tuple(QUANTITIES))
@@ -268,5 +263,6 @@ def _restore_bank(options: dict[str, Any], tensors: dict[str, Tensor], d: int) -
         arrays |= {name: arrays[name].numpy() for name in ("deviation", "levels", "middle")}
         if arrays["deviation"].shape != (d,) or not (arrays["deviation"] > 0).all():
             raise ValueError(f"bank.{i}.deviation: expected {d} numbers > 0")
-        bank._layers.append(Oscillators(view, **arrays))
+        layers.append(Oscillators(view, **arrays))
+    bank._set_layers(layers)
     return bank
