@@ -2,6 +2,7 @@
 
 try:
     import huggingface_hub as _huggingface_hub  # noqa: F401
+    import jinja2 as _jinja2  # noqa: F401
     import safetensors as _safetensors  # noqa: F401
     import sklearn as _sklearn  # noqa: F401
 except ImportError as _error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -157,30 +158,28 @@ class Estimator(Saved, SeriesTransformer):
                 f"X: expected {self._network.rnn.input_size} channels with warm_start, got {series[0].shape[1]}"
             )
         examples = self._examples(series, target, weights)
-        held: networks.Examples | None
+        validation: networks.Examples | None
         if valid is not None:
-            held = self._examples(*valid, np.ones(len(valid[0])))
+            validation = self._examples(*valid, np.ones(len(valid[0])))
         else:
             train, test = arguments.inner_split(target, groups, self.validation_fraction, settings.seed)
-            examples, held = examples.rows(train), examples.rows(test) if len(test) else None
+            examples, validation = examples.rows(train), examples.rows(test) if len(test) else None
 
-        def make(dt: float) -> Any:
-            return networks.network(series[0].shape[1], self._outputs(), dt, settings)
-
+        make = partial(self._new_network, settings)
         if deadline is not None:
             networks.warm_up(make(0.1), examples)
         if not warm:
             if not isinstance(self.dt, str):
                 self.dt_ = float(self.dt)
-            elif held is None:
+            elif validation is None:
                 self.dt_ = networks.time_step_candidates(examples.series, self.alpha)[0]
             else:
-                self.dt_ = networks.choose_time_step(make, examples, held, settings)
+                self.dt_ = networks.choose_time_step(make, examples, validation, settings)
             self._network: Any = make(self.dt_)
         for halvings_left in range(MAX_HALVINGS if isinstance(self.dt, str) and not warm else 0, -1, -1):
             try:
                 with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as update:
-                    done = networks.train(self._network, examples, held, settings, update)
+                    done = networks.train(self._network, examples, validation, settings, update)
                 break
             except Diverged:  # the short runs that chose dt may succeed where the long one fails
                 if not halvings_left:
@@ -207,7 +206,7 @@ class Estimator(Saved, SeriesTransformer):
             automatic = isinstance(self.dt, str)
             scaled = [self._scaling(x) for x in series]
             self.dt_ = networks.time_step_candidates(scaled, self.alpha)[0] if automatic else float(self.dt)
-            self._network = networks.network(self.n_channels_, self._outputs(), self.dt_, settings)
+            self._network = self._new_network(settings, self.dt_)
             self.models_, self.n_iter_, self.history_ = ("network",), 0, []
             self._describe(series, target)
         if not hasattr(self, "_seed"):  # a loaded model has no training history
@@ -227,16 +226,19 @@ class Estimator(Saved, SeriesTransformer):
         self._scaling = Scaling.fit(series)
         settings.segments = networks.segments(settings.segments, self.readout, series)
 
+    def _new_network(self, settings: networks.Settings, dt: float) -> Any:
+        return networks.network(self.n_channels_, self._outputs(), dt, settings)
+
     def _restore_network(self, config: dict[str, Any], state: dict[str, torch.Tensor]) -> None:
         """Rebuilds the network of a saved model from its configuration and its ``state_dict``."""
         settings = self._network_settings(seed=0)
         settings.segments = checks.integer("segments", config["segments"], 1)
-        self.dt_, outputs = config["dt"], self._outputs()
-        expected = (settings.hidden_size, self.n_channels_), outputs, settings.num_layers
+        self.dt_ = config["dt"]
+        expected = (settings.hidden_size, self.n_channels_), self._outputs(), settings.num_layers
         layers = sum(name.startswith("rnn.w.") for name in state)
         if (tuple(state["rnn.V.0"].shape), state["readout.weight"].shape[0], layers) != expected:
             raise ValueError(f"network: expected tensors of sizes {expected}")  # checked before memory is allocated
-        self._network = networks.network(self.n_channels_, outputs, self.dt_, settings)
+        self._network = self._new_network(settings, self.dt_)
         self._network.load_state_dict(state)
 
     def _continues_last_fit(self) -> bool:

@@ -104,14 +104,14 @@ def load_estimator(source: str | Path, expected: type | None = None, **options: 
     classes = {c.__name__: c for c in (UnICORNNClassifier, UnICORNNRegressor)}
     if config["class"] not in classes:
         raise BadCheckpoint(f"{folder / CONFIG}: expected class to be {' or '.join(classes)}, got {config['class']}")
-    found = classes[config["class"]]
-    if expected is not None and not issubclass(found, expected):
+    kind = classes[config["class"]]
+    if expected is not None and not issubclass(kind, expected):
         raise BadCheckpoint(f"{folder / CONFIG}: expected a {expected.__name__}, got a {config['class']}")
     content = _read_bytes(folder / TENSORS)
     if hashlib.sha256(content).hexdigest() != config.get("sha256"):
         raise BadCheckpoint(f"{folder / TENSORS}: expected the file that {CONFIG} describes, got a different one")
     try:
-        return _restore(found, config, read_tensors(content))
+        return _restore(kind, config, read_tensors(content))
     except (SafetensorError, *INVALID) as error:
         raise BadCheckpoint(f"{folder}: expected a consistent model, as save_pretrained writes: {error}") from error
 
@@ -144,9 +144,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise BadCheckpoint(f"{path}: expected format_version {VERSION}, got {config.get('format_version')!r}")
     if config.get("checksum") != _checksum(config):
         raise BadCheckpoint(f"{path}: expected the settings that were saved, but the file was changed")
-    for name, kind in CONFIG_TYPES.items():
-        if not isinstance(config.get(name), kind):
-            raise BadCheckpoint(f"{path}: expected {name} to be of type {kind.__name__}, got {config.get(name)!r:.40}")
+    for name, type_ in CONFIG_TYPES.items():
+        if not isinstance(config.get(name), type_):
+            raise BadCheckpoint(f"{path}: expected {name} to be of type {type_.__name__}, got {config.get(name)!r:.40}")
     return config
 
 
@@ -208,8 +208,8 @@ def _scaling_arrays(prefix: str, scaling: Scaling) -> dict[str, np.ndarray]:
     return {f"{prefix}.mean": scaling.mean, f"{prefix}.deviation": scaling.deviation}
 
 
-def _restore(found: type, config: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
-    estimator = found(**config["settings"])
+def _restore(kind: type, config: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    estimator = kind(**config["settings"])
     estimator._check_settings()
     if not config["models"] or not set(config["models"]) <= {"bank", "network"}:
         raise ValueError(f"models: expected bank, network or both, got {config['models']}")

@@ -83,8 +83,8 @@ def parse_targets(targets: list[str]) -> np.ndarray:
         numbers = np.array([float(target) for target in targets])
     except ValueError:
         return np.array(targets)
-    whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
-    return numbers.astype(np.int64) if whole else numbers
+    integers = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
+    return numbers.astype(np.int64) if integers else numbers
 
 
 def read_ts(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -154,10 +154,10 @@ def _rows_at_once(columns: int) -> int:
 
 def _rephrase(error: str) -> str:
     """A parser error of pandas in the form of ours, with the line if it is known."""
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
-        return f", line {found[2]}: expected {found[1]} cells, as in the header, got {found[3]}"
-    if found := re.search(r"EOF inside string starting at row (\d+)", error):
-        return f", line {int(found[1]) + 1}: expected a closing quotation mark, got the end of the file"
+    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
+        return f", line {match[2]}: expected {match[1]} cells, as in the header, got {match[3]}"
+    if match := re.search(r"EOF inside string starting at row (\d+)", error):
+        return f", line {int(match[1]) + 1}: expected a closing quotation mark, got the end of the file"
     return f": expected a table: {error.removeprefix('Error tokenizing data. C error: ').strip()}"
 
 
@@ -261,11 +261,11 @@ def _check_ascending(
     path: Path, chunk: pd.DataFrame, name: Any, rows: np.ndarray, times: np.ndarray, last: float
 ) -> None:
     """Raises an error unless the times of a series ascend, starting from the last one of the previous chunk."""
-    own = times[rows]
-    before = np.concatenate([[last], own[:-1]])
-    bad = np.flatnonzero(~((own > before) & (own < np.inf)))
+    series_times = times[rows]
+    before = np.concatenate([[last], series_times[:-1]])
+    bad = np.flatnonzero(~((series_times > before) & (series_times < np.inf)))
     if len(bad):
-        line, time = _line(chunk, rows[bad[0]]), own[bad[0]]
+        line, time = _line(chunk, rows[bad[0]]), series_times[bad[0]]
         if not np.isfinite(time):
             raise CorruptData(f"{path}, line {line}: expected a time in series {name}, got {time}")
         got = "the same time twice" if time == before[bad[0]] else "an earlier time than in its previous row"
