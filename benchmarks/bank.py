@@ -1,8 +1,8 @@
-"""How long the features of a large table take: ``python -m benchmarks.bank``.
+"""Measures the features of a large table: ``python -m benchmarks.bank``.
 
-Fits an ``OscillatorBank`` with its defaults to 10,000 random walks of 1,000 steps, transforms them, and writes
-results/bank.json. The kernels are compiled before the clock starts. On a busy machine the seconds of the processor,
-divided by the threads, say more than those of the clock.
+Fits an ``OscillatorBank`` with defaults to 10,000 random walks of 1,000 steps, transforms them, and writes
+results/bank.json. Kernels are compiled beforehand. On a busy machine, CPU seconds divided by the number of threads are
+more meaningful than wall-clock seconds.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RESULT = Path(__file__).parent.parent / "results" / "bank.json"
 
 
 def measure(n: int, N: int) -> dict[str, Any]:
-    """Seconds of the clock and of the processor for ``fit_transform``, and megabytes at the peak."""
+    """Wall-clock and CPU seconds of ``fit_transform``, and peak megabytes."""
     X = np.random.default_rng(0).normal(size=(n, N)).cumsum(1).astype(np.float32)
-    OscillatorBank(random_state=0).fit_transform(X[:4])  # compiles
+    OscillatorBank(random_state=0).fit_transform(X[:4])  # compiles the kernels
     begin, processor = time.perf_counter(), time.process_time()
     F = OscillatorBank(random_state=0).fit_transform(X)
     return {

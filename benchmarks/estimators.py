@@ -1,7 +1,8 @@
-"""The estimators with their defaults beside MiniRocket, an LSTM and guessing: ``python -m benchmarks.estimators``.
+"""Compares the estimators with MiniRocket, an LSTM and guessing: ``python -m benchmarks.estimators``.
 
-Writes results/estimators.json after every fit, and goes on where it was stopped. Each method, set and seed has a
-process of its own, one thread, whose peak memory is measured; times are of the processor, for fit and prediction.
+All methods use their defaults. Writes results/estimators.json after every fit, and resumes where it was stopped. Each
+method, set and seed runs in a separate process with one thread, whose peak memory is recorded; times are CPU seconds
+for fit and prediction.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,36 +29,36 @@ from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
 from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import peak
 
-ROOT = Path(__file__).parent.parent
-RESULT = ROOT / "results" / "estimators.json"
-METHODS = ("guess", "bank", "minirocket", "both", "lstm")
-BUDGET = 30.0  # seconds of the processor for each network, an LSTM too
+RESULT = Path(__file__).parent.parent / "results" / "estimators.json"
+BUDGET = 30.0  # CPU seconds for each network, including the LSTM
 
 Predictions = dict[str, np.ndarray]  # by method
 
 
 def guess(split: Split, seed: int, regress: bool) -> Predictions:
-    """The commonest class, or the mean."""
+    """The most frequent class, or the mean."""
     if regress:
         return {"guess": np.full(len(split.X_test), split.y.mean())}
     names, counts = np.unique(split.y, return_counts=True)
     return {"guess": np.full(len(split.X_test), names[counts.argmax()])}
 
 
+def fitted(split: Split, regress: bool, model: str, **options: Any) -> Any:
+    kind = UnICORNNRegressor if regress else UnICORNNClassifier
+    return kind(model, **options).fit(split.X, split.y, groups=split.groups)
+
+
 def bank(split: Split, seed: int, regress: bool) -> Predictions:
     """The estimator with its defaults."""
-    kind = UnICORNNRegressor if regress else UnICORNNClassifier
-    return {"bank": kind(random_state=seed).fit(split.X, split.y, groups=split.groups).predict(split.X_test)}
+    return {"bank": fitted(split, regress, "bank", random_state=seed).predict(split.X_test)}
 
 
 def both(split: Split, seed: int, regress: bool) -> Predictions:
-    """The trained network, and it and the bank together: the mean of their predictions or probabilities, as
-    ``model="both"`` has it, but with all of the budget for the network."""
-    kind = UnICORNNRegressor if regress else UnICORNNClassifier
-    network, bank = (
-        kind(model, random_state=seed, budget=BUDGET).fit(split.X, split.y, groups=split.groups)
-        for model in ("network", "bank")
-    )
+    """The trained network alone, and the mean of its predictions or probabilities and the bank's.
+
+    The latter is ``model="both"`` with the whole budget for the network.
+    """
+    network, bank = (fitted(split, regress, model, random_state=seed, budget=BUDGET) for model in ("network", "bank"))
     alone = network.predict(split.X_test)
     if regress:
         return {"network": alone, "both": (alone + bank.predict(split.X_test)) / 2}
@@ -66,7 +67,7 @@ def both(split: Split, seed: int, regress: bool) -> Predictions:
 
 
 def minirocket(split: Split, seed: int, regress: bool) -> Predictions:
-    """aeon's, with ridge regression as its authors have it; shorter series are filled up with zeros."""
+    """aeon's MiniRocket with ridge regression, as its authors use it; shorter series are padded with zeros."""
     from aeon.transformations.collection.convolution_based import MiniRocket
     from sklearn.linear_model import RidgeClassifierCV, RidgeCV
     from sklearn.pipeline import make_pipeline
@@ -87,7 +88,7 @@ def minirocket(split: Split, seed: int, regress: bool) -> Predictions:
 
 
 def lstm(split: Split, seed: int, regress: bool) -> Predictions:
-    """Of as many parameters as the default network, trained in the same way, read off at its last step."""
+    """An LSTM with as many parameters as the default network, trained in the same way; reads its last output."""
     from unicornn.baselines import MODELS
     from unicornn.models import Network, count
 
@@ -98,29 +99,27 @@ def lstm(split: Split, seed: int, regress: bool) -> Predictions:
             return Network(MODELS["lstm"](d, m), outputs)
 
     ours, _network.build_network = _network.build_network, network
-    kind = UnICORNNRegressor if regress else UnICORNNClassifier
     try:
-        fitted = kind("network", dt=0.1, random_state=seed, budget=BUDGET).fit(split.X, split.y, groups=split.groups)
+        model = fitted(split, regress, "network", dt=0.1, random_state=seed, budget=BUDGET)
     finally:
         _network.build_network = ours
-    return {"lstm": fitted.predict(split.X_test)}
+    return {"lstm": model.predict(split.X_test)}
 
 
-RUN: dict[str, Callable[[Split, int, bool], Predictions]] = {
+METHODS: dict[str, Callable[[Split, int, bool], Predictions]] = {
     "guess": guess, "bank": bank, "minirocket": minirocket, "both": both, "lstm": lstm,
 }  # fmt: skip
 
 
 def measure(name: str, method: str, seed: int, folder: Path) -> dict[str, dict[str, Any]]:
-    """By method: accuracy, or root mean squared error; the processor's seconds for a fit and its predictions, and
-    megabytes at the peak."""
+    """By method: accuracy or root mean squared error, CPU seconds of a fit and its predictions, peak megabytes."""
     torch.set_num_threads(1)
-    _network.clock = time.process_time  # on a busy machine too, each network has its share
+    _network.clock = time.process_time  # so that other processes do not reduce the budget
     regress, every = name in RATES, splits(name, folder)
     off: dict[str, list[np.ndarray]] = {}
     start = time.process_time()
     for split in every:
-        for own, guesses in RUN[method](split, seed, regress).items():
+        for own, guesses in METHODS[method](split, seed, regress).items():
             error = (guesses - split.y_test) ** 2 if regress else guesses == split.y_test
             off.setdefault(own, []).append(error)
     seconds = (time.process_time() - start) / len(every)
@@ -132,43 +131,32 @@ def measure(name: str, method: str, seed: int, folder: Path) -> dict[str, dict[s
 
 
 def sizes(name: str, folder: Path) -> dict[str, int]:
-    """How many series are fitted, how long the longest is, and how many channels it has."""
+    """Number of series to fit, length of the longest, and number of channels."""
     X = splits(name, folder)[0].X
     return {"n": len(X), "N": max(len(x) for x in X), "d": X[0].shape[1]}
 
 
-def _tell(send: Connection, call: Callable[..., Any], *given: Any) -> None:
-    """At the top of the module, where a process that is not forked finds it."""
-    send.send(call(*given))
-
-
-def _apart(call: Callable[..., Any], *given: Any) -> Any:
-    """What a process of its own returned, or None if it failed. Where forking is safe it is forked, so that nothing is
-    imported again."""
+def _in_new_process(call: Callable[..., Any], *args: Any) -> Any:
+    """The result of a call in a separate process, or None if it fails. Forks where that is safe, to save imports."""
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_tell, args=(send, call, *given))
-    process.start()
-    send.close()
-    try:
-        return receive.recv()
-    except EOFError:
-        print(*given, "failed", flush=True)
-        return None
-    finally:
-        process.join()
+    with ProcessPoolExecutor(1, context) as pool:
+        try:
+            return pool.submit(call, *args).result()
+        except Exception as error:  # also if the process was killed
+            print(*args, f"failed: {error}", flush=True)
+            return None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=os.environ.get("UNICORNN_DATA"), help="the data folder")
-    parser.add_argument("--out", type=Path, default=RESULT, help="a JSON file; what is in it is not measured again")
+    parser.add_argument("--data", type=Path, default=os.environ.get("UNICORNN_DATA"), help="data folder")
+    parser.add_argument("--out", type=Path, default=RESULT, help="JSON file; its entries are not measured again")
     parser.add_argument("--sets", nargs="*", default=list(NAMES), metavar="SET")
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     if options.data is None:
-        parser.error("--data: expected the data folder, or UNICORNN_DATA, got neither")
+        parser.error("--data: expected the data folder, or UNICORNN_DATA in the environment")
     found: dict[str, Any] = {"command": "python -m benchmarks.estimators", "sets": {}}
     if options.out.exists():
         found = json.loads(options.out.read_text(encoding="utf-8"))
@@ -177,8 +165,8 @@ def main() -> None:
         if (seed > 0 and method == "guess") or len(known.get(method, {"scores": []})["scores"]) > seed:
             continue
         if "sizes" not in known:
-            known["sizes"] = _apart(sizes, name, options.data)
-        for own, result in (_apart(measure, name, method, seed, options.data) or {}).items():
+            known["sizes"] = _in_new_process(sizes, name, options.data)
+        for own, result in (_in_new_process(measure, name, method, seed, options.data) or {}).items():
             lists = known.setdefault(own, {"scores": [], "seconds": [], "megabytes": 0})
             lists["scores"].append(result["score"])
             lists["seconds"].append(result["seconds"])

@@ -1,19 +1,21 @@
-"""The sets of time series on which the estimators are compared; files as in the data folder's README."""
+"""Data sets on which the estimators are compared; for the files see the data folder's README."""
 
 from __future__ import annotations
 
-import io
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
 from unicornn.lab import tasks
 from unicornn.lab.data import Source
 from unicornn.lab.data._archives import members
+from unicornn.lab.data._formats import read_npz
 from unicornn.lab.fit import read
+from unicornn.lab.fit._data import Data
 
 UCR = (
     "ACSF1", "Computers", "EOGHorizontalSignal", "Earthquakes", "Haptics", "InsectEPGRegularTrain",
@@ -27,7 +29,7 @@ FRAMES, WINDOW, EVERY, FOLDS, SAMPLES = 17_984, 12_000, 6, 5, 60_001
 
 @dataclass
 class Split:
-    """What to fit and what to predict; groups of the series to be fitted, or None."""
+    """Series to fit, with their groups if any, and series to predict."""
 
     X: list[np.ndarray]
     y: np.ndarray
@@ -37,19 +39,18 @@ class Split:
 
 
 def splits(name: str, folder: Path) -> list[Split]:
-    """Those of a set: one, or five folds of the worms."""
+    """The splits of a data set: one, or five folds of the worms."""
     if name in UCR:
         return [_ucr(name, folder)]
     if name in UEA:
-        train, test = (read(folder / "uea" / f"{name}_{split}.ts") for split in ("TRAIN", "TEST"))
-        return [Split(train.series, _targets(train), test.series, _targets(test))]
+        return [_split_of(*(read(folder / "uea" / f"{name}_{split}.ts") for split in ("TRAIN", "TEST")))]
     if name == "worms44":
         return _worms(folder)
     return [_bearings(folder)] if name == "bearings" else [_rates(RATES[name], folder)]
 
 
-def _targets(data: Any) -> np.ndarray:
-    return np.asarray(data.target)
+def _split_of(train: Data, test: Data) -> Split:
+    return Split(train.series, np.asarray(train.target), test.series, np.asarray(test.target))
 
 
 def _ucr(name: str, folder: Path) -> Split:
@@ -59,21 +60,17 @@ def _ucr(name: str, folder: Path) -> Split:
             own = Path(temporary) / Path(path).name
             own.write_bytes(content)
             found[own.stem.rpartition("_")[2]] = read(own)
-    train, test = found["TRAIN"], found["TEST"]
-    return Split(train.series, _targets(train), test.series, _targets(test))
+    return _split_of(found["TRAIN"], found["TEST"])
 
 
 def _recordings(path: Path) -> tuple[list[np.ndarray], Any]:
-    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-        values = arrays["values"]
-        values = values[:, None] if values.ndim == 1 else values
-        return np.split(values, np.cumsum(arrays["lengths"])[:-1]), {name: arrays[name] for name in arrays.files}
+    arrays = read_npz(path)
+    values = arrays["values"].reshape(len(arrays["values"]), -1)
+    return np.split(values, np.cumsum(arrays["lengths"])[:-1]), arrays
 
 
 def _worms(folder: Path) -> list[Split]:
-    """Recordings cut to one length, for it would give the class away; five stratified folds."""
-    from sklearn.model_selection import StratifiedKFold
-
+    """Recordings cut to one length, because the length would reveal the class; five stratified folds."""
     series, arrays = _recordings(folder / "worms44" / "worms44.npz")
     long = [i for i, x in enumerate(series) if len(x) >= FRAMES]
     X, y = [series[i][:FRAMES] for i in long], arrays["labels"][long]
@@ -82,7 +79,7 @@ def _worms(folder: Path) -> list[Split]:
 
 
 def _bearings(folder: Path) -> Split:
-    """Windows of one second; trained on three loads, tested on the fourth."""
+    """Windows of one second; three loads for training, the fourth for testing."""
     series, arrays = _recordings(folder / "bearings" / "bearings.npz")
     split = Split([], np.array([]), [], np.array([]))
     labels: tuple[list[int], list[int]] = ([], [])
@@ -96,7 +93,7 @@ def _bearings(folder: Path) -> Split:
 
 
 def _rates(task: str, folder: Path) -> Split:
-    """Every sixth window of 32 s; no patient is in both splits."""
+    """Every sixth window of 32 s, split by patient."""
     found = tasks.find(task)
     options = {option: values[0] for option, values in found.options.items()} | {"split": "patient"}
     both = found.load(Source(folder), options, 0)

@@ -31,7 +31,7 @@ model = UnICORNNClassifier(random_state=0).fit(X_train, y_train)
 print(f"accuracy: {model.score(X_test, y_test):.2f}")
 
 with tempfile.TemporaryDirectory() as folder:
-    model.save_pretrained(folder)  # config.json, model.safetensors, preprocessing.json, README.md
+    model.save_pretrained(folder)  # config.json, model.safetensors, README.md
     again = UnICORNNClassifier.from_pretrained(folder)
 for series, probabilities in zip(X_test[:3], again.predict_proba(X_test[:3]), strict=True):
     print(f"{len(series)} steps:", dict(zip(again.classes_.tolist(), probabilities.round(2).tolist(), strict=True)))

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from unicornn import State, UnICORNN, UnICORNNCell, export, functional, models, suggest_dt, theory
+from unicornn import State, UnICORNN, UnICORNNCell, export, functional, load_model, models, suggest_dt, theory
 from unicornn.baselines import MODELS
 from unicornn.errors import UnicornnError
-from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, load
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor
 from unicornn.functional import Weights
 from unicornn.lab._networks import constructor_settings, model_class
 
@@ -163,7 +163,7 @@ def estimators() -> list[Target]:
     found = [
         Target("OscillatorBank", fit(OscillatorBank, {"X": SERIES}), OscillatorBank().get_params() | {"X": SERIES}),
         Target("bank.transform", FITTED._bank.transform, {"X": SERIES}),
-        Target("load", lambda where: load(where), {"where": frozen()}),
+        Target("load_model", lambda source: load_model(source), {"source": frozen()}),
     ]
     for kind in (UnICORNNClassifier, UnICORNNRegressor):
         found.append(Target(kind.__name__, fit(kind, more), kind().get_params() | small | more))
@@ -174,7 +174,7 @@ def estimators() -> list[Target]:
 
 
 def frozen() -> str:
-    return str(Path(__file__).parent / "estimators/frozen/2")
+    return str(Path(__file__).parent / "estimators/frozen")
 
 
 def exported(model: Any, kind: Any) -> None:

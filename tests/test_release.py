@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 USES = {path.stem: path for path in sorted((ROOT / "tests" / "extras").glob("*.py"))}
 """One script per extra that uses it; "core" uses the package without extras."""
 
-COMPANIONS = {"ts": ["train"], "postgres": ["train"]}  # extras that are only useful together with others
+COMPANIONS = {"postgres": ["train"]}  # extras that are only useful together with others
 
 
 def run(*command, **more):
@@ -113,8 +113,8 @@ def resolved(wanted):
     return list(found.values())
 
 
-NOT_MET = {("ncde", "kauri"), ("ts", "numba")}
-"""Requirements that the pinned versions ignore: a source package, and the older numba required by aeon."""
+NOT_MET = {("ncde", "kauri")}
+"""Requirements that the pinned versions leave out: a source package (see the Makefile)."""
 
 
 @pytest.mark.parametrize("extra", PROJECT["optional-dependencies"])

@@ -48,7 +48,7 @@ def test_goes_on_where_it_was_stopped(toy, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_process_of_its_own_without_fork(monkeypatch):
     monkeypatch.setattr(estimators, "sys", types.SimpleNamespace(platform="win32"))
-    assert estimators._apart(os.getppid) == os.getpid()
+    assert estimators._in_new_process(os.getppid) == os.getpid()
 
 
 def test_the_time_of_a_table(tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
-"""scikit-learn's checks that an estimator of time series cannot pass, and why."""
+"""scikit-learn's checks that an estimator of time series cannot pass, with the reason for each."""
 
-_ANY_LENGTH = "expects an error for a table of other width; here a column is a step, and any length is accepted"
-_DRAWN = "windows and batches are drawn, so a series of weight two is not the same as two series"
-_SINGLE = "asks for 1e-7; the network computes in float32, whose last bit depends on the size of a batch"
+_ANY_LENGTH = "expects an error for a table of different width; here a column is a step, and any length is accepted"
+_DRAWN = "windows and batches are drawn at random, so a weight of two is not the same as two copies of a series"
+_SINGLE = "expects agreement to 1e-7; the network computes in float32, whose last bit depends on the batch size"
 
 BANK = {
     "check_n_features_in_after_fitting": _ANY_LENGTH,

@@ -14,7 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import BANK
 from unicornn.errors import BadValue
-from unicornn.estimators import OscillatorBank
+from unicornn.estimators import OscillatorBank, _oscillators
+from unicornn.estimators._summaries import NAMES, summaries
 
 
 def small(**options):
@@ -26,7 +27,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_series_of_any_length_each_by_itself():
+def test_series_of_any_length_are_independent():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 2)) for n in (5, 8, 40, 41, 100)]
     bank = small().fit(X)
@@ -38,25 +39,23 @@ def test_series_of_any_length_each_by_itself():
     assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 4 * (30 + 4 * 5) + 5 * 4 * 2 * (5 + 5) + 13 * 2
 
 
-def test_the_same_bits_and_no_global_random_numbers():
+def test_features_are_reproducible_to_the_bit():
     X = np.random.default_rng(0).normal(size=(6, 50))
     torch.manual_seed(1)
     np.random.seed(1)  # noqa: NPY002
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    features = [clone(small()).fit_transform(X) for _ in range(2)]
-    assert np.array_equal(*features)
+    features = [clone(small(n_jobs=n)).fit_transform(X) for n in (None, 1, 2)]
+    assert all(np.array_equal(features[0], other) for other in features)
     assert torch.equal(before[0], torch.get_rng_state())
     assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
     assert not np.array_equal(features[0], OscillatorBank(4, random_state=1).fit_transform(X))
 
 
-def test_portions_change_nothing(monkeypatch):
-    from unicornn.estimators import _oscillators
-
+def test_batches_of_windows_change_nothing(monkeypatch):
     X = [np.random.default_rng(n).normal(size=n) for n in (30, 200, 77)]
     bank = small().fit(X)
     whole = bank.transform(X)
-    monkeypatch.setattr(_oscillators, "MEMORY", 2000)
+    monkeypatch.setattr(_oscillators, "MAX_NUMBERS", 2000)
     assert np.allclose(whole, bank.transform(X), atol=1e-5)
 
 
@@ -71,7 +70,7 @@ def test_memory_does_not_grow_with_the_windows():
         bank.transform([x])
         tops.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    states = 400_000 / 2 * 2 * 32 * 4  # bytes, of one layer and the windows of 8 steps that are more
+    states = 400_000 / 2 * 2 * 32 * 4  # bytes of one layer for the additional windows of 8 steps
     assert tops[1] - tops[0] < states / 2
     assert tops[0] < states
 
@@ -89,24 +88,24 @@ def test_pairs_tell_which_channel_leads():
     u = np.stack([np.convolve(rng.normal(size=130), np.ones(5), "valid") for _ in range(20)])
     lead, lag = (np.stack([u[:, 10:110], u[:, 10 + k : 110 + k]], 2) for k in (3, -3))
     bank = small().fit(np.concatenate([lead, lag]))
-    turns = ["turn" in name and name.endswith("mean") for name in bank.get_feature_names_out()]
-    one, other = (bank.transform(X)[:, turns].mean(0) for X in (lead, lag))
+    leads = ["lead" in name and name.endswith("mean") for name in bank.get_feature_names_out()]
+    one, other = (bank.transform(X)[:, leads].mean(0) for X in (lead, lag))
     clear = np.abs(one) > 0.2
     assert clear.any()
     assert (np.sign(one) == -np.sign(other))[clear].all()
 
 
-def test_no_pairs_with_a_channel_that_is_constant():
+def test_pairs_leave_out_constant_channels():
     X = np.random.default_rng(0).normal(size=(5, 40, 3))
     X[:, :, 1] = 7
-    pairs = [layer for layer in small().fit(X)._layers if layer.part.pairs]
+    pairs = [layer for layer in small().fit(X)._layers if layer.view.pairs]
     assert pairs
     assert all((layer.V[:, 1] == 0).all() and (layer.V != 0).sum() == len(layer.V) for layer in pairs)
     X[:, :, 2] = 7
-    assert not any(layer.part.pairs for layer in small().fit(X)._layers)
+    assert not any(layer.view.pairs for layer in small().fit(X)._layers)
 
 
-def test_trends_tell_what_comes_first():
+def test_trends_tell_the_order_of_events():
     t = np.arange(400)
     rising = np.sin(np.cumsum(0.1 + t / 800) + np.arange(6)[:, None])
     bank = small().fit(np.concatenate([rising, rising[:, ::-1]]))
@@ -119,36 +118,14 @@ def test_trends_tell_what_comes_first():
 def test_every_feature_has_a_name_and_a_kind():
     X = np.random.default_rng(0).normal(size=(5, 40, 3))
     bank = small().fit(X)
-    names, kinds = bank.get_feature_names_out(), bank._kinds()
+    names, kinds = bank.get_feature_names_out(), bank._feature_kinds()
     assert len(set(names)) == len(names) == len(kinds) == bank.transform(X).shape[1]
-    assert all(("turn" in name or "along" in name) == (kind == 1) for name, kind in zip(names, kinds, strict=True))
+    assert all(("lead" in name or "in_phase" in name) == (kind == 1) for name, kind in zip(names, kinds, strict=True))
     assert names[kinds == 2][-1] == "channel2_max_at"
 
 
-def test_missing_values():
-    X = np.random.default_rng(0).normal(size=(5, 30))
-    X[2, 10:20] = np.nan
-    with pytest.raises(BadValue, match="NaN in series 2 at step 10"):
-        small().fit(X)
-    assert np.isfinite(small(missing="mask").fit_transform(X)).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_oscillators": 0}, "n_oscillators: expected an integer >= 1, got 0"),
-        ({"quantiles": (0.5, 2)}, "quantiles: expected numbers between 0 and 1"),
-        ({"layout": "time_first"}, "layout: expected one of"),
-        ({"missing": "drop"}, "missing: expected one of"),
-    ],
-)
-def test_bad_settings_are_named(options, message):
-    with pytest.raises(BadValue, match=message):
-        OscillatorBank(**options).fit(np.zeros((3, 10)))
-
-
-def test_other_channels_are_refused():
-    with pytest.raises(BadValue, match="expected 2 channels as in fit, got 3"):
+def test_a_different_number_of_channels():
+    with pytest.raises(BadValue, match=r"^X: expected 2 channels"):
         small().fit(np.zeros((3, 10, 2))).transform(np.zeros((3, 10, 3)))
 
 
@@ -160,3 +137,15 @@ def test_in_a_pipeline():
     assert cross_val_score(model, X, y).mean() > 0.9
     search = GridSearchCV(model, {"oscillatorbank__n_oscillators": [2, 4]}, n_jobs=2, cv=2).fit(X, y)
     assert search.best_score_ > 0.8
+
+
+def test_summary_statistics_of_each_channel():
+    x = np.stack([np.arange(5.0), [2, 9, 2, 2, 1]], 1)
+    table = summaries([x, x[:1]])
+    assert table.shape == (2, 13 * 2)
+    assert table.dtype == np.float32
+    first, second = ({name: table[0, 2 * i + d] for i, name in enumerate(NAMES)} for d in range(2))
+    assert (first["mean"], first["median"], first["first"], first["last"], first["mean_increment"]) == (2, 2, 0, 4, 1)
+    assert (second["max_at"], second["min_at"], second["upper_quartile"]) == (0.25, 1, 2)
+    assert first["trend"] > 0 > second["trend"]
+    assert np.isfinite(table[1]).all()  # a single step

@@ -1,4 +1,4 @@
-"""Ridge regression with the penalty chosen in closed form, beside scikit-learn's."""
+"""Ridge regression with the penalty chosen in closed form, compared with scikit-learn's."""
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ Y = np.stack([F[:, 0] + 0.3 * rng.normal(size=60), F[:, 1] ** 2], 1)
 
 @pytest.mark.parametrize("block", [7, 1024])
 @pytest.mark.parametrize("weights", [None, rng.uniform(0.5, 2, 60)])
-def test_as_scikit_learns(weights, block, monkeypatch):
+def test_same_as_scikit_learn(weights, block, monkeypatch):
     monkeypatch.setattr(_ridge, "BLOCK", block)
-    ours = Ridge.of(F, Y, weights)
+    ours = Ridge.fit(F, Y, weights)
     s = None if weights is None else weights * 60 / weights.sum()
     theirs = RidgeCV(100 * PENALTIES, scoring="neg_mean_squared_error", store_cv_results=True)
     theirs.fit((F - ours.mean) / ours.deviation, Y, s)
@@ -27,8 +27,8 @@ def test_as_scikit_learns(weights, block, monkeypatch):
     assert np.allclose(ours.left_out, left_out, atol=1e-6)
 
 
-def test_groups_of_one_are_as_series_left_out_alone():
-    ours = Ridge.of(F[:5], Y[:5], groups=np.arange(5))
+def test_groups_of_one_series_are_leave_one_out():
+    ours = Ridge.fit(F[:5], Y[:5], groups=np.arange(5))
     for train, test in LeaveOneOut().split(F[:5]):
         Z = (F[:5] - ours.mean) / ours.deviation
         theirs = RidgeCV([ours.penalty]).fit(Z[train], Y[:5][train])
@@ -37,31 +37,31 @@ def test_groups_of_one_are_as_series_left_out_alone():
 
 def test_more_series_than_features_and_constant_features():
     wide = np.concatenate([F[:, :3], np.ones((60, 1))], 1)
-    ours = Ridge.of(wide, F[:, :1].astype(float))
+    ours = Ridge.fit(wide, F[:, :1].astype(float))
     assert np.allclose(ours.predict(wide), F[:, :1], atol=1e-3)
     assert not ours.coefficients[3].any()
     far = np.where(np.arange(4) == 3, 1e9, wide[:1])
     assert np.allclose(ours.predict(far), ours.predict(wide[:1]))
 
 
-def test_the_worth_of_a_kind_is_chosen_by_what_is_left_out():
+def test_weights_of_kinds_are_chosen_by_left_out_errors():
     kinds = np.repeat([0, 1, 2], [40, 30, 30])
     target = F[:, 40:45].sum(1, keepdims=True).astype(float)
-    ours = Ridge.of(F, target, kinds=kinds, worths=((1.0,), (1.0, 64.0), (0.0, 1.0)))
-    assert ours.worth == (1.0, 64.0, 0.0)
+    ours = Ridge.fit(F, target, kinds=kinds, weight_choices=((1.0,), (1.0, 64.0), (0.0, 1.0)))
+    assert ours.kind_weights == (1.0, 64.0, 0.0)
     assert not ours.coefficients[kinds == 2].any()
     scaled = F * np.sqrt([1.0, 64.0, 0.0])[kinds]
     theirs = RidgeCV([ours.penalty]).fit(scaled / F.std(0), target)
     assert np.allclose(ours.predict(F)[:, 0], theirs.predict(scaled / F.std(0)), atol=1e-4)
-    alone = Ridge.of(F[:, :40], target, kinds=kinds[:40], worths=((1.0,), (1.0, 64.0), (0.0, 1.0)))
-    assert alone.worth == (1.0, 1.0, 0.0)  # of kinds that are not there
+    alone = Ridge.fit(F[:, :40], target, kinds=kinds[:40], weight_choices=((1.0,), (1.0, 64.0), (0.0, 1.0)))
+    assert alone.kind_weights == (1.0, 1.0, 0.0)  # kinds without features
 
 
-def test_temperature_of_sure_and_unsure_scores():
+def test_temperature_of_separable_and_random_scores():
     classes = np.arange(100) % 2
     right = 2 * np.eye(2)[classes] - 1.0
     sure = 1 / (1 + np.exp(-2 * temperature(right, classes, np.ones(100))))
-    assert 0.98 < sure < 0.995  # of 100 that were all right, the next is not for certain: 101 in 102
+    assert 0.98 < sure < 0.995  # 101 / 102 after 100 correct predictions
     many = np.repeat(right, 20, 0), np.repeat(classes, 20), np.ones(2000)
     assert 1 / (1 + np.exp(-2 * temperature(*many))) > 0.999
     assert temperature(rng.normal(size=(100, 2)), classes, np.ones(100)) < 1

@@ -1,7 +1,8 @@
-"""Estimators for scikit-learn: time series as arrays, lists of arrays or data frames, without a line of PyTorch."""
+"""scikit-learn estimators for time series given as arrays, lists of arrays or data frames. No PyTorch code needed."""
 
 try:
     import huggingface_hub as _huggingface_hub  # noqa: F401
+    import jinja2 as _jinja2  # noqa: F401
     import safetensors as _safetensors  # noqa: F401
     import sklearn as _sklearn  # noqa: F401
 except ImportError as _error:
@@ -10,6 +11,5 @@ except ImportError as _error:
 from unicornn.estimators._bank import OscillatorBank as OscillatorBank
 from unicornn.estimators._classifier import UnICORNNClassifier as UnICORNNClassifier
 from unicornn.estimators._regressor import UnICORNNRegressor as UnICORNNRegressor
-from unicornn.estimators._saved import load as load
 
-__all__ = ["OscillatorBank", "UnICORNNClassifier", "UnICORNNRegressor", "load"]
+__all__ = ["OscillatorBank", "UnICORNNClassifier", "UnICORNNRegressor"]

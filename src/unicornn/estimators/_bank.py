@@ -1,58 +1,63 @@
-"""OscillatorBank: features of time series from untrained oscillators; what Rocket is to convolutions."""
+"""OscillatorBank: features of time series from untrained oscillators, as Rocket does with convolutions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
-from unicornn.estimators._oscillators import Oscillators, parts
-from unicornn.estimators._pooling import names, pooled
-from unicornn.estimators._series import Scaling, Series, as_series, channel_names, named, naming, plain, same_channels
+from unicornn.estimators._oscillators import Oscillators, views
+from unicornn.estimators._pooling import pooled, pooled_names
+from unicornn.estimators._series import Scaling, Series, naming_errors
 from unicornn.estimators._summaries import NAMES, summaries
+from unicornn.estimators._transformer import SeriesTransformer
 
-SAMPLE = 4096  # windows, from which the levels of an octave are taken
-KINDS = ("oscillators", "pairs", "summaries")  # of features
+LEVEL_WINDOWS = 4096  # windows from which the levels of a layer are estimated
 
 
-class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class OscillatorBank(SeriesTransformer):
     """Features of time series of any length, from untrained layers of oscillators over windows of all octaves.
 
-    Each series is cut into overlapping windows of 8, 16, 32, … N steps. For each octave there are four layers, with
-    time scales spread from the start, which run over every window from rest. They hear different things: the
-    series as it is, what a window deviates from its mean, the increments, and the increments of the series standardised
-    by itself. The first three hear long windows at a slow pace, as averages.
+    Each series is cut into overlapping windows of 8, 16, 32, … N steps. Each octave has four layers of oscillators,
+    with time scales spread from half a period per window upwards. They start from rest in every window and differ in
+    their input: the series itself, the deviation from the window's mean, the increments, and the increments of the
+    series standardised by its own deviation. The first three average long windows down to at most 64 samples.
 
-    The logarithms of the oscillators' energies (Eq. (4) without input) at the windows' ends are pooled over each
-    series: mean, largest, smallest, deviation, the share above some quantiles of the training set, how often the
-    median is crossed from one window to the next, and the trend along the series. Where the sign may matter, so are
-    mean, largest and smallest y. Several channels have two more layers, of pairs of equal oscillators that hear one
-    channel each: their angular momentum says which of the two channels leads. Thirteen plain numbers about every
-    channel, such as its mean and its last value, come last. A linear model does the rest. No gradient is computed, and
-    memory beyond the features does not grow with the length.
+    The logarithms of the oscillators' energies (Eq. (4) without input) at the ends of the windows are pooled over each
+    series: mean, maximum, minimum, deviation, the fraction above quantiles of the training set, the fraction of
+    consecutive windows that cross the median, and the trend along the series. Where the sign of a series may matter,
+    so are the mean, maximum and minimum of y. Series of several channels have two more layers, of pairs of equal
+    oscillators that receive one channel each: their angular momentum tells which of the two channels leads. The last
+    features are thirteen summary statistics of every channel, such as its mean and its last value. The features are
+    meant for a linear model. No gradient is computed, and memory beyond the features does not grow with the length.
 
     Args:
-        n_oscillators: m, of each of an octave's layers.
-        smallest_window: of how many steps; each octave doubles it, up to the longest series of the training set.
-        overlap: windows of W steps begin every W / overlap steps; those of few steps, half as often.
-        quantiles: of the training set's values; the share of windows above each of them is a feature.
+        n_oscillators: Number of oscillators per layer (m).
+        smallest_window: Length of the shortest windows in steps; each octave doubles it, up to the longest series of
+            the training set.
+        overlap: Number of windows that cover a step: windows of W steps start every W / overlap steps, and half as
+            often if W is at most 64.
+        quantiles: Quantiles of the training set; the fraction of windows above each of them is a feature.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).
-        missing: "error", or "mask" to accept missing values, NaN.
-        random_state: of the oscillators.
+        missing: "error", or "mask" to accept missing values (NaN).
+        random_state: Seed of the oscillators.
+        n_jobs: Number of threads, at most one per processor, which -1 stands for; None for torch's number of threads.
+            The features do not depend on it.
 
     Attributes:
-        windows_: the windows' lengths.
-        n_channels_: d, of the series.
-        channel_names_: the columns, if X was a DataFrame with an index (series, time) or a list of them, else None.
-        n_features_in_: N of a training array (n, N), or d. Series of other lengths are transformed all the same.
+        windows_: Lengths of the windows.
+        n_channels_: Number of channels of the series (d).
+        channel_names_: Columns, if X was a DataFrame with an index (series, time) or a list of DataFrames, else None.
+        n_features_in_: N of a training array (n, N), otherwise d. Series of other lengths are accepted all the same.
 
     Example:
         >>> import numpy as np
@@ -68,120 +73,79 @@ class OscillatorBank(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         1.0
     """
 
-    def __init__(
-        self,
-        n_oscillators: int = 32,
-        *,
-        smallest_window: int = 8,
-        overlap: int = 8,
-        quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
-        layout: str = "channels_last",
-        missing: str = "error",
-        random_state: Any = None,
-    ) -> None:
-        self.n_oscillators = n_oscillators
-        self.smallest_window = smallest_window
-        self.overlap = overlap
-        self.quantiles = quantiles
-        self.layout = layout
-        self.missing = missing
-        self.random_state = random_state
+    n_oscillators: int = 32
+    _: KW_ONLY
+    smallest_window: int = 8
+    overlap: int = 8
+    quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draws the oscillators, and takes scales and levels from X; see ``as_series`` for its forms. y is not used."""
-        series = as_series(X, self.layout, self.missing)
-        self._fit_series(series)
-        self.n_features_in_, self.channel_names_ = features_in(X, series), channel_names(X, self.layout)
+        """Draws the oscillators and estimates scales and levels from X; y is ignored. See ``as_series`` for X."""
+        series = self._read(X)
+        with self._threads():
+            self._fit_series(series)
+        self._learn_channels(X, series)
         return self
 
     def _fit_series(self, series: Series) -> Self:
-        """The same for series that ``as_series`` has read."""
-        given = plain(self.get_params(deep=False))
-        m = checks.integer("n_oscillators", given["n_oscillators"], 1)
-        least = checks.integer("smallest_window", given["smallest_window"], 1)
-        overlap = checks.integer("overlap", given["overlap"], 1)
+        """As ``fit``, for series that ``as_series`` has read."""
+        settings = self._settings()
+        m, smallest, overlap = (
+            checks.integer(name, settings[name], 1) for name in ("n_oscillators", "smallest_window", "overlap")
+        )
         if not isinstance(self.quantiles, (list, tuple, np.ndarray)):
             raise BadType(f"quantiles: expected a sequence of numbers, got {checks.describe(self.quantiles)}")
-        with naming("quantiles"):
+        with naming_errors("quantiles"):
             quantiles = np.asarray(self.quantiles, dtype=np.float64)
         if quantiles.ndim != 1 or not ((quantiles > 0) & (quantiles < 1)).all():
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")
-        with naming("random_state"):
+        with naming_errors("random_state"):
             random = check_random_state(self.random_state)
-        self.n_channels_, self.channel_names_ = series[0].shape[1], None
-        self._scaling = Scaling.of(series)
+        self._learn_channels(None, series)
+        self._scaling = Scaling.fit(series)
         series = [self._scaling(x) for x in series]
-        longest = max(len(x) for x in series)
-        channels = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])  # not constant
-        found = parts(longest, least, overlap, len(channels) > 1)
-        self.windows_ = sorted({min(part.W * part.pace, longest) for part in found if part.hears == "own"})
-        drawn = (
-            Oscillators.draw_pairs(part, m, series, channels, random)
-            if part.pairs
-            else Oscillators.draw(part, m, series, random)
-            for part in found
-        )
-        self._layers = [self._with_levels(layer, series, random) for layer in drawn]
-        self._summaries = True
+        varying = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])
+        layers = []
+        for view in views(max(len(x) for x in series), smallest, overlap, pairs=len(varying) > 1):
+            if view.pairs:
+                layer = Oscillators.draw_pairs(view, m, series, varying, random)
+            else:
+                layer = Oscillators.draw(view, m, series, random)
+            layers.append(layer.with_levels(series, self.quantiles, LEVEL_WINDOWS, random))
+        self._set_layers(layers)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Features (n, len(windows_) · m · (30 + 4 q) + 13 d) in float32, with q quantiles; of several channels
-        len(windows_) · 4 (m // 2) · (5 + q) more."""
-        check_is_fitted(self)
-        series = as_series(X, self.layout, self.missing)
-        same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
-        return named(self._transform_series(series), X, self)
+    def _set_layers(self, layers: list[Oscillators]) -> None:
+        self._layers = layers
+        self.windows_ = [layer.view.W for layer in layers if layer.view.kind == "scaled_increments"]
 
-    def _transform_series(self, series: Series) -> np.ndarray:
-        """The same for series that ``as_series`` has read."""
+    def _features(self, series: Series) -> np.ndarray:
+        """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles; with several channels 4 (m // 2) · (5 + q) more
+        for each window."""
         series = [self._scaling(x) for x in series]
-        # A layer's work is many small steps, which torch's threads would not share: each thread takes whole layers.
+        # A layer takes many small steps, which torch's threads would not share well: each thread runs whole layers.
         threads = torch.get_num_threads()
         try:
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
-                found = list(workers.map(lambda layer: pooled(series, layer), self._layers))
+                features = list(workers.map(lambda layer: pooled(series, layer), self._layers))
         finally:
             torch.set_num_threads(threads)
-        return np.concatenate(found + ([summaries(series)] if self._summaries else []), 1)
+        return np.concatenate([*features, summaries(series)], 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names such as "w8_moves_logE0_mean": window, what is heard, quantity and oscillator, what is pooled; and
-        "channel0_median" of the summaries."""
+        """Names such as "w8_increments_logE0_mean" (window, input, quantity and oscillator, pooling), and
+        "channel0_median" for the summary statistics."""
         check_is_fitted(self)
-        quantiles = [float(q) for q in self.quantiles]
-        found = [
-            f"w{min(layer.part.W * layer.part.pace, self.windows_[-1])}_{layer.part.hears}_{name}"
+        names = [
+            f"w{min(layer.view.steps, self.windows_[-1])}_{layer.view.kind}_{name}"
             for layer in self._layers
-            for name in names(layer, quantiles)
+            for name in pooled_names(layer, [float(q) for q in self.quantiles])
         ]
-        if self._summaries:
-            found += [f"channel{i}_{name}" for name in NAMES for i in range(self.n_channels_)]
-        return np.asarray(found, dtype=object)
+        names += [f"channel{i}_{name}" for name in NAMES for i in range(self.n_channels_)]
+        return np.asarray(names, dtype=object)
 
-    def _kinds(self) -> np.ndarray:
-        """The kind of each feature, as its place in KINDS: (p,)."""
-        sizes = [(int(layer.part.pairs), len(names(layer, list(self.quantiles)))) for layer in self._layers]
-        sizes.append((2, len(NAMES) * self.n_channels_ if self._summaries else 0))
-        return np.repeat([kind for kind, _ in sizes], [size for _, size in sizes])
-
-    def _with_levels(self, layer: Oscillators, series: Series, random: np.random.RandomState) -> Oscillators:
-        """With quantiles (q, F) and median (F,), a little moved: a value that lies on one would be above it or not by
-        its rounding."""
-        states = layer.sampled(series, SAMPLE, random)
-        quantiles = np.asarray([*self.quantiles, 0.5], dtype=np.float64)
-        levels = (np.quantile(states, quantiles, axis=0) + 1e-4 * states.std(0)).astype(np.float32)
-        return layer._replace(levels=levels[:-1], middle=levels[-1])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = self.missing == "mask"
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-
-def features_in(X: Any, series: Series) -> int:
-    """As scikit-learn counts them: the columns of a table, else the channels."""
-    columns = getattr(X, "ndim", 0) == 2 and getattr(getattr(X, "index", None), "nlevels", 1) == 1
-    return int(X.shape[1]) if columns else series[0].shape[1]
+    def _feature_kinds(self) -> np.ndarray:
+        """Kind of each feature, (p,): 0 for single oscillators, 1 for pairs, 2 for summary statistics."""
+        counts = [(int(layer.view.pairs), len(pooled_names(layer, list(self.quantiles)))) for layer in self._layers]
+        counts.append((2, len(NAMES) * self.n_channels_))
+        return np.repeat(*np.transpose(counts))

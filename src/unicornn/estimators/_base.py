@@ -1,13 +1,13 @@
-"""What the classifier and the regressor share: the settings, the data, the two models, and their features."""
+"""The base class of the classifier and the regressor: settings, fitting the two models, their features."""
 
 from __future__ import annotations
 
-import time
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
@@ -15,110 +15,75 @@ from unicornn._training.seeds import seeded
 from unicornn.errors import BadType, BadValue, Diverged
 from unicornn.estimators import _arguments as arguments
 from unicornn.estimators import _network as networks
-from unicornn.estimators._bank import OscillatorBank, features_in
+from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import (
-    LAYOUTS,
-    MISSING,
-    Scaling,
-    Series,
-    as_series,
-    channel_names,
-    in_order,
-    named,
-    plain,
-    same_channels,
-)
+from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series, check_channels, check_series_order
+from unicornn.estimators._transformer import SeriesTransformer
 from unicornn.readouts import parse
 
 MODELS = ("bank", "network", "both")
-HALVINGS = 3  # of a time step that was chosen from the data, and with which training diverged
-WORTHS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # of the bank's KINDS of features
+MAX_HALVINGS = 3  # of an automatically chosen time step with which training diverges
+KIND_WEIGHTS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # candidates for the bank's kinds of features; see Ridge
+NETWORK_SETTINGS = (
+    "hidden_size", "num_layers", "alpha", "readout", "segments", "horizon", "max_epochs", "batch_size", "lr",
+    "patience",
+)  # fmt: skip
 
 
-class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The base of both estimators."""
+@dataclass(eq=False, repr=False)
+class Estimator(Saved, SeriesTransformer):
+    """Base of both estimators; see ``UnICORNNClassifier`` for the arguments."""
 
-    def __init__(
-        self,
-        model: str = "bank",
-        *,
-        hidden_size: int = 64,
-        num_layers: int = 2,
-        dt: float | str = "auto",
-        alpha: float = 1.0,
-        readout: str = "energy",
-        segments: int = 8,
-        horizon: float | None = None,
-        max_epochs: int = 100,
-        batch_size: int = 32,
-        lr: float = 5e-3,
-        validation_fraction: float = 0.15,
-        patience: int = 20,
-        random_state: Any = None,
-        device: str = "cpu",
-        budget: float | None = None,
-        verbose: bool = False,
-        warm_start: bool = False,
-        layout: str = "channels_last",
-        missing: str = "error",
-    ) -> None:
-        self.model = model
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.dt = dt
-        self.alpha = alpha
-        self.readout = readout
-        self.segments = segments
-        self.horizon = horizon
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.random_state = random_state
-        self.device = device
-        self.budget = budget
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.layout = layout
-        self.missing = missing
+    model: str = "bank"
+    _: KW_ONLY
+    hidden_size: int = 64
+    num_layers: int = 2
+    dt: float | str = "auto"
+    alpha: float = 1.0
+    readout: str = "energy"
+    segments: int = 8
+    horizon: float | None = None
+    max_epochs: int = 100
+    batch_size: int = 32
+    lr: float = 5e-3
+    validation_fraction: float = 0.15
+    patience: int = 20
+    device: str = "cpu"
+    budget: float | None = None
+    verbose: bool = False
+    warm_start: bool = False
 
-    # What a subclass knows about its targets
+    # Implemented by the subclasses, which know their targets
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
-        """The targets of fit, checked, as ``_encode`` gives them; remembers what they are."""
+        """Checks and encodes the targets of ``fit``, and stores what ``_encode`` needs."""
         raise NotImplementedError
 
     def _encode(self, y: Any) -> np.ndarray:
-        """Targets as numbers: classes (n,) int64, or standardised (n, k) float64."""
-        raise NotImplementedError
-
-    def _columns(self, target: np.ndarray) -> np.ndarray:
-        """Encoded targets as what ridge regression is to predict, (n, k)."""
+        """Targets as classes (n,) int64, or as standardised numbers (n, k) float64."""
         raise NotImplementedError
 
     def _outputs(self) -> int:
         raise NotImplementedError
 
     def _finish_ridge(self, target: np.ndarray, weights: np.ndarray) -> dict[str, float]:
-        """What is to be learned from the predictions for series left out; and a score of them."""
+        """Learns from the predictions for left-out series, and returns their score by name."""
         raise NotImplementedError
 
-    def _about_targets(self, target: np.ndarray) -> dict[str, Any]:
-        """What the model card says about them."""
+    def _describe_targets(self, target: np.ndarray) -> dict[str, Any]:
+        """Entries for the model card."""
         raise NotImplementedError
 
     def _saved_target(self) -> dict[str, Any]:
-        """What a saved model has to know about its targets, as JSON."""
+        """Everything a saved model has to know about its targets, as JSON."""
         raise NotImplementedError
 
     def _restore_target(self, saved: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def _series_weights(self, target: Any, weights: np.ndarray) -> np.ndarray:
+    def _with_class_weights(self, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return weights
 
     # Fitting
@@ -131,80 +96,48 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         validation_data: tuple[Any, Any] | None = None,
         groups: Any = None,
     ) -> Self:
-        """Learns from series X and their targets y.
+        """Fits the model to series X and their targets y.
 
         Args:
-            X: an array (n, N) or (n, N, d), a list of arrays (N_i, d), or a DataFrame with an index (series, time).
-            y: (n,); for regression also (n, k).
-            sample_weight: (n,) >= 0. Series of weight zero are left out.
-            validation_data: (X, y) for early stopping and the choice of dt, instead of a share of X.
-            groups: (n,), a patient or a machine each. Series of one group are never on both sides of an inner split.
+            X: Array (n, N) or (n, N, d), list of arrays (N_i, d), or DataFrame with an index (series, time).
+            y: Targets (n,); for regression also (n, k).
+            sample_weight: Weights (n,) >= 0. Series of weight zero are ignored.
+            validation_data: Pair (X, y) for early stopping and the choice of dt, instead of a fraction of X.
+            groups: Group of each series (n,), such as a patient or a machine. Inner splits never divide a group.
         """
         self._check_settings()
-        begin, start = time.monotonic(), networks.clock()
+        start = networks.clock()
         series = self._read(X)
-        weights = arguments.weights(sample_weight, len(series))
+        weights = arguments.check_weights(sample_weight, len(series))
         if y is None:
             raise BadValue(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
-        arguments.same_count("y", y, len(series))
+        arguments.check_count("y", y, len(series))
         for name, values in {"y": y, "sample_weight": sample_weight, "groups": groups}.items():
-            in_order(name, values, X)
-        groups = None if groups is None else arguments.groups(groups, len(series))
+            check_series_order(name, values, X)
+        groups = None if groups is None else arguments.check_groups(groups, len(series))
         target = self._learn_targets(y, weights)
-        kept = np.flatnonzero(weights)
-        series, target, groups = [series[i] for i in kept], target[kept], None if groups is None else groups[kept]
-        weights = self._series_weights(target, weights[kept])
-        valid = None if validation_data is None else self._validation(validation_data, series[0].shape[1])
+        rows = np.flatnonzero(weights)
+        series, target, groups = [series[i] for i in rows], target[rows], None if groups is None else groups[rows]
+        weights = self._with_class_weights(target, weights[rows])
+        valid = None if validation_data is None else self._read_validation(validation_data, series[0].shape[1])
         self._learn_channels(X, series)
-        self._seed = seed = arguments.seed(self.random_state)
+        self._seed = arguments.seed_from(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
         self._describe(series, target)
         if self.model != "network":
-            self._fit_bank(series, target, weights, groups, seed)
+            self._fit_bank(series, target, weights, groups)
         if self.model != "bank":
-            settings = self._settings(seed)
-            settings.deadline = None if self.budget is None else start + self.budget
-            self._fit_network(series, target, weights, groups, valid, settings)
+            deadline = None if self.budget is None else start + self.budget
+            self._fit_network(series, target, weights, groups, valid, deadline)
         self.models_ = ("bank", "network") if self.model == "both" else (self.model,)
-        self.fit_seconds_ = time.monotonic() - begin
         return self
 
-    def _partial_fit(self, X: Any, target: np.ndarray, sample_weight: Any) -> None:
-        """One pass over X with the network, made at the first call unless it was fitted; it alone predicts then."""
-        self._check_settings()
-        series = self._read(X)
-        weights = arguments.weights(sample_weight, len(series))
-        arguments.same_count("y", target, len(series))
-        if getattr(self, "models_", None) != ("network",):
-            self._learn_channels(X, series)
-            self._seed = arguments.seed(self.random_state)
-            self._scaling = Scaling.of(series)
-            prepared = [self._scaling(x) for x in series]
-            auto = isinstance(self.dt, str)
-            self.dt_ = networks.time_step_candidates(prepared, self.alpha)[0] if auto else float(self.dt)
-            settings = self._settings(self._seed)
-            settings.segments = networks.energy_segments(settings.segments, self.readout, series)
-            self._network = networks.build_network(self.n_channels_, self._outputs(), self.dt_, settings)
-            self.models_, self.n_iter_ = ("network",), 0
-            self.history_: list[dict[str, float]] = []
-            self._describe(series, target)
-        if not hasattr(self, "_seed"):  # of a saved model, which knows nothing of its training
-            self._seed, self.history_, self.n_iter_ = arguments.seed(self.random_state), [], 0
-        optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
-        self._optimiser = optimiser
-        same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
-        examples = self._examples([self._scaling(x) for x in series], target, weights)
-        settings = self._settings((self._seed + self.n_iter_) % 2**31)
-        trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
-        with seeded(self._seed):
-            trainer.train_epoch()
-        self.history_.append(trainer.validate())
-        self.n_iter_ += 1
-
-    def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, seed: int) -> None:
-        self._bank = OscillatorBank(random_state=seed)
-        F = self._bank._fit_series(series)._transform_series(series)
-        self._ridge = Ridge.of(F, self._columns(target), weights, groups, seed, self._bank._kinds(), WORTHS)
+    def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any) -> None:
+        self._bank = OscillatorBank(random_state=self._seed)
+        with self._threads():
+            F = self._bank._fit_series(series)._features(series)
+        Y = 2.0 * np.eye(self._outputs())[target] - 1.0 if target.ndim == 1 else target
+        self._ridge = Ridge.fit(F, Y, weights, groups, self._seed, self._bank._feature_kinds(), KIND_WEIGHTS)
         self.about_["scores"] |= self._finish_ridge(target, weights)
 
     def _fit_network(
@@ -213,83 +146,133 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         target: np.ndarray,
         weights: np.ndarray,
         groups: Any,
-        valid: Any,
-        settings: networks.Settings,
+        valid: tuple[Series, np.ndarray] | None,
+        deadline: float | None,
     ) -> None:
-        again = self._goes_on()
-        if again and self._network.rnn.input_size != series[0].shape[1]:
+        settings = self._network_settings(self._seed)
+        settings.deadline = deadline
+        warm = self._continues_last_fit()
+        if not warm:
+            self._prepare_network(series, settings)
+        elif self._network.rnn.input_size != series[0].shape[1]:
             raise BadValue(
                 f"X: expected {self._network.rnn.input_size} channels with warm_start, got {series[0].shape[1]}"
             )
-        if not again:
-            self._scaling = Scaling.of(series)
-            settings.segments = networks.energy_segments(settings.segments, self.readout, series)
-        prepared = [self._scaling(x) for x in series]
-        examples = self._examples(prepared, target, weights)
-        held: networks.Examples | None
+        examples = self._examples(series, target, weights)
+        validation: networks.Examples | None
         if valid is not None:
-            held = self._examples([self._scaling(x) for x in valid[0]], valid[1], np.ones(len(valid[0])))
+            validation = self._examples(*valid, np.ones(len(valid[0])))
         else:
             train, test = arguments.inner_split(target, groups, self.validation_fraction, settings.seed)
-            examples, held = examples.rows(train), examples.rows(test) if len(test) else None
+            examples, validation = examples.rows(train), examples.rows(test) if len(test) else None
 
-        def make(dt: float) -> Any:
-            return networks.build_network(series[0].shape[1], self._outputs(), dt, settings)
-
-        if settings.deadline is not None:
+        make = partial(self._new_network, settings)
+        if deadline is not None:
             networks.warm_up(make(0.1), examples, settings)
-        if not again:
+        if not warm:
             if not isinstance(self.dt, str):
                 self.dt_ = float(self.dt)
-            elif held is None:
+            elif validation is None:
                 self.dt_ = networks.time_step_candidates(examples.series, self.alpha)[0]
             else:
-                self.dt_ = networks.choose_time_step(make, examples, held, settings)
-            self._network = make(self.dt_)
-        for left in range(HALVINGS if isinstance(self.dt, str) and not again else 0, -1, -1):
+                self.dt_ = networks.choose_time_step(make, examples, validation, settings)
+            self._network: Any = make(self.dt_)
+        for halvings_left in range(MAX_HALVINGS if isinstance(self.dt, str) and not warm else 0, -1, -1):
             try:
-                with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as tell:
-                    done = networks.train(self._network, examples, held, settings, tell)
+                with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as update:
+                    done = networks.train(self._network, examples, validation, settings, update)
                 break
-            except Diverged:  # a short run may go well, and a longer one not
-                if not left:
+            except Diverged:  # the short runs that chose dt may succeed where the long one fails
+                if not halvings_left:
                     raise
                 self.dt_ /= 2
                 self._network = make(self.dt_)
-        self.history_, self.n_iter_, self.best_epoch_ = done.history, len(done.history), done.best_epoch
+        self.history_: list[dict[str, float]] = done.history
+        self.n_iter_, self.best_epoch_ = len(done.history), done.best_epoch
         self.stopped_by_ = done.stopped
         best = self.history_[max(done.best_epoch, 1) - 1]
         self.about_["scores"] |= {f"network_{name}": value for name, value in best.items()}
 
-    def _goes_on(self) -> bool:
-        """Whether a fit begins with the network of the last one, its scales included."""
+    def _partial_fit(self, X: Any, target: np.ndarray, sample_weight: Any) -> None:
+        """One epoch of the network, which is built in the first call unless it was fitted before."""
+        self._check_settings()
+        series = self._read(X)
+        weights = arguments.check_weights(sample_weight, len(series))
+        arguments.check_count("y", target, len(series))
+        if getattr(self, "models_", None) != ("network",):
+            self._learn_channels(X, series)
+            self._seed = arguments.seed_from(self.random_state)
+            settings = self._network_settings(self._seed)
+            self._prepare_network(series, settings)
+            automatic = isinstance(self.dt, str)
+            scaled = [self._scaling(x) for x in series]
+            self.dt_ = networks.time_step_candidates(scaled, self.alpha)[0] if automatic else float(self.dt)
+            self._network = self._new_network(settings, self.dt_)
+            self.models_, self.n_iter_, self.history_ = ("network",), 0, []
+            self._describe(series, target)
+        if not hasattr(self, "_seed"):  # a loaded model has no training history
+            self._seed, self.history_, self.n_iter_ = arguments.seed_from(self.random_state), [], 0
+        optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
+        self._optimiser = optimiser
+        check_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
+        examples = self._examples(series, target, weights)
+        settings = self._network_settings((self._seed + self.n_iter_) % 2**31)
+        trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
+        with seeded(self._seed):
+            trainer.train_epoch()
+        self.history_.append(trainer.validate())
+        self.n_iter_ += 1
+
+    def _prepare_network(self, series: Series, settings: networks.Settings) -> None:
+        """Estimates the channels' scales, and reduces the number of segments if the shortest series requires it."""
+        self._scaling = Scaling.fit(series)
+        settings.segments = networks.energy_segments(settings.segments, self.readout, series)
+
+    def _new_network(self, settings: networks.Settings, dt: float) -> Any:
+        return networks.build_network(self.n_channels_, self._outputs(), dt, settings)
+
+    def _restore_network(self, config: dict[str, Any], state: dict[str, torch.Tensor]) -> None:
+        """Rebuilds the network of a saved model from its configuration and its ``state_dict``."""
+        settings = self._network_settings(seed=0)
+        settings.segments = checks.integer("segments", config["segments"], 1)
+        self.dt_ = config["dt"]
+        expected = (settings.hidden_size, self.n_channels_), self._outputs(), settings.num_layers
+        layers = sum(name.startswith("rnn.w.") for name in state)
+        if (tuple(state["rnn.V.0"].shape), state["linear.weight"].shape[0], layers) != expected:
+            raise ValueError(f"network: expected tensors of sizes {expected}")  # checked before memory is allocated
+        self._network = self._new_network(settings, self.dt_)
+        self._network.load_state_dict(state)
+
+    def _continues_last_fit(self) -> bool:
+        """Whether ``fit`` starts from the network and the scales of the last fit."""
         return bool(self.warm_start) and self.model != "bank" and getattr(self, "_network", None) is not None
+
+    def _examples(self, series: Series, target: np.ndarray, weights: np.ndarray) -> networks.Examples:
+        dtype = torch.int64 if target.ndim == 1 else torch.float32
+        return networks.Examples(
+            [self._scaling(x) for x in series],
+            torch.as_tensor(target, dtype=dtype),
+            torch.as_tensor(weights / weights.mean(), dtype=torch.float32),
+        )
 
     def _describe(self, series: Series, target: np.ndarray) -> None:
         lengths = [len(x) for x in series]
-        self.about_: dict[str, Any] = {
-            "series": len(series),
-            "shortest": min(lengths),
-            "longest": max(lengths),
-            "scores": {},
-        }
-        self.about_ |= self._about_targets(target)
+        sizes = {"series": len(series), "shortest": min(lengths), "longest": max(lengths)}
+        self.about_: dict[str, Any] = {**sizes, "scores": {}, **self._describe_targets(target)}
 
     # Predicting
 
-    def transform(self, X: Any) -> Any:
-        """The features from which the estimator predicts, (n, k): the bank's, the network's, or both side by side."""
-        series = self._seen(X)
+    def _features(self, series: Series) -> np.ndarray:
+        """The features from which the estimator predicts: the bank's, the network's, or both side by side."""
         parts = []
         if "bank" in self.models_:
-            parts.append(self._bank._transform_series(series))
+            parts.append(self._bank._features(series))
         if "network" in self.models_:
-            prepared = [self._scaling(x) for x in series]
-            parts.append(networks.outputs(self._network, prepared, int(self.batch_size), features=True))
-        return named(np.concatenate(parts, 1), X, self)
+            parts.append(self._run_network(series, features=True))
+        return np.concatenate(parts, 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features, as the bank's, and "network0", "network1", …"""
+        """Names of the features: those of the bank, and "network0", "network1", …"""
         check_is_fitted(self)
         names: list[str] = []
         if "bank" in self.models_:
@@ -298,43 +281,32 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names += [f"network{i}" for i in range(self._network.features.size)]
         return np.asarray(names, dtype=object)
 
-    def _seen(self, X: Any) -> Series:
-        """The series to predict, as those of fit."""
-        check_is_fitted(self)
-        series = self._read(X)
-        same_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
-        return series
+    def _run_network(self, series: Series, features: bool = False) -> np.ndarray:
+        scaled = [self._scaling(x) for x in series]
+        return networks.outputs(self._network, scaled, int(self.batch_size), features=features)
 
-    def _answers(self, series: Series) -> dict[str, np.ndarray]:
-        """What each of the models says of each series, (n, outputs): finite, for NaN would pass for a class."""
-        found: dict[str, np.ndarray] = {}
-        if "bank" in self.models_:
-            found["bank"] = self._ridge.predict(self._bank._transform_series(series))
-        if "network" in self.models_:
-            prepared = [self._scaling(x) for x in series]
-            found["network"] = networks.outputs(self._network, prepared, int(self.batch_size)).astype(np.float64)
-        for name, numbers in found.items():
-            finite = np.isfinite(numbers).all(1)
+    def _predictions(self, series: Series) -> dict[str, np.ndarray]:
+        """Each model's output for each series, (n, outputs). Raises ``Diverged`` if one is not finite."""
+        outputs: dict[str, np.ndarray] = {}
+        with self._threads():
+            if "bank" in self.models_:
+                outputs["bank"] = self._ridge.predict(self._bank._features(series))
+            if "network" in self.models_:
+                outputs["network"] = self._run_network(series).astype(np.float64)
+        for name, values in outputs.items():
+            finite = np.isfinite(values).all(1)
             if not finite.all():
-                i = int(finite.argmin())
-                raise Diverged(f"X: expected series of which the {name} says finite numbers, got others for series {i}")
-        return found
+                raise Diverged(f"X: the {name}'s prediction for series {int(finite.argmin())} is not finite")
+        return outputs
 
     # Checks
 
-    def _learn_channels(self, X: Any, series: Series) -> None:
-        self.n_features_in_, self.n_channels_ = features_in(X, series), series[0].shape[1]
-        self.channel_names_ = channel_names(X, self.layout)
-
-    def _read(self, X: Any) -> Series:
-        return as_series(X, self.layout, self.missing)
-
-    def _validation(self, data: Any, d: int) -> tuple[Series, np.ndarray]:
+    def _read_validation(self, data: Any, d: int) -> tuple[Series, np.ndarray]:
         if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise BadValue(f"validation_data: expected a pair (X, y), got {type(data).__name__}")
         try:
             series = self._read(data[0])
-            arguments.same_count("y", data[1], len(series))
+            arguments.check_count("y", data[1], len(series))
             target = self._encode(data[1])
         except (BadValue, BadType) as error:
             raise BadValue(f"validation_data: {error}") from error
@@ -343,59 +315,38 @@ class Estimator(Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return series, target
 
     def _check_settings(self) -> None:
-        given = plain(self.get_params(deep=False))
-        checks.choice("model", self.model, MODELS)
+        given = self._settings()
         for name in ("hidden_size", "num_layers", "segments", "max_epochs", "batch_size", "patience"):
             checks.integer(name, given[name], 1)
+        for name, options in {"model": MODELS, "layout": LAYOUTS, "missing": MISSING}.items():
+            checks.choice(name, given[name], options)
         checks.positive("lr", given["lr"])
         checks.not_negative("alpha", given["alpha"])
-        checks.horizon(given["horizon"], int(given["num_layers"]))
-        parse(self.readout)
-        checks.choice("layout", self.layout, LAYOUTS)
-        checks.choice("missing", self.missing, MISSING)
+        checks.horizon(given["horizon"], given["num_layers"])
+        checks.fraction("validation_fraction", given["validation_fraction"])
         checks.flag("warm_start", given["warm_start"])
-        if not isinstance(given["verbose"], int):
-            raise BadType(f"verbose: expected True or False, got {checks.describe(given['verbose'])}")
-        automatic = isinstance(self.device, str) and self.device == "auto"
-        if not automatic and checks.existing_device("device", self.device).type == "meta":
-            raise BadValue("device: expected one that computes, got 'meta'")
+        parse(self.readout)
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))
         else:
             checks.positive("dt", given["dt"])
         if self.budget is not None:
             checks.positive("budget", given["budget"])
-        share = given["validation_fraction"]
-        checks.number("validation_fraction", share, "a number from 0 up to 1", lambda x: 0 <= x < 1)
+        if not isinstance(given["verbose"], int):
+            raise BadType(f"verbose: expected True or False, got {checks.describe(given['verbose'])}")
+        automatic = isinstance(self.device, str) and self.device == "auto"
+        if not automatic and checks.existing_device("device", self.device).type == "meta":
+            raise BadValue("device: expected a device that can compute, got 'meta'")
+        with self._threads():  # checks n_jobs
+            pass
 
-    def _settings(self, seed: int) -> networks.Settings:
+    def _network_settings(self, seed: int) -> networks.Settings:
+        given = self._settings()
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
-        given = plain(self.get_params(deep=False))
-        names = (
-            "hidden_size",
-            "num_layers",
-            "alpha",
-            "readout",
-            "segments",
-            "horizon",
-            "max_epochs",
-            "batch_size",
-            "lr",
-            "patience",
-        )
-        own = {name: given[name] for name in names}
-        return networks.Settings(**own, device=torch.device(device), deadline=None, seed=seed)
-
-    @staticmethod
-    def _examples(series: Series, target: np.ndarray, weights: np.ndarray) -> networks.Examples:
-        kind = torch.int64 if target.ndim == 1 else torch.float32
-        equal = torch.as_tensor(weights / weights.mean(), dtype=torch.float32)
-        return networks.Examples(series, torch.as_tensor(target, dtype=kind), equal)
+        options = {name: given[name] for name in NETWORK_SETTINGS}
+        return networks.Settings(**options, device=torch.device(device), deadline=None, seed=seed)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = self.missing == "mask"
         tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = []
         return tags

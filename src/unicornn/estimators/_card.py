@@ -1,55 +1,40 @@
-"""The model card of a saved estimator: what it was fitted to, how well, with which settings and versions."""
+"""The model card of a saved estimator: training data, scores, settings and versions."""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
+import jinja2
 
-def card(estimator: Any, config: dict[str, Any]) -> str:
+LEFT_OUT = "Measured on series that were left out of the fit in turn (bank), or held out for early stopping (network)."
+
+
+def model_card(estimator: Any, config: dict[str, Any]) -> str:
     """README.md, with the header that the Hugging Face Hub reads."""
     about = estimator.about_
-    what = "classification" if "classes" in about else "regression"
-    rows = {
+    data = {
         "series": f"{about['series']:,}",
         "steps": f"{about['shortest']:,} to {about['longest']:,}",
         "channels": ", ".join(estimator.channel_names_ or [str(estimator.n_channels_)]),
     }
-    if "target" in about:
-        rows["target"] = str(about["target"])
+    data |= {"target": about["target"]} if "target" in about else {}
     if "classes" in about:
-        rows["classes"] = ", ".join(f"{name} ({count})" for name, count in about["classes"].items())
+        data["classes"] = ", ".join(f"{name} ({count})" for name, count in about["classes"].items())
     else:
-        rows["targets"] = str(about["targets"])
-    measured = {name.replace("_", " "): f"{value:.4g}" for name, value in about["scores"].items()}
+        data["targets"] = about["targets"]
+    scores = {name.replace("_", " "): f"{value:.4g}" for name, value in about["scores"].items()}
     settings = {name: f"`{value!r}`" for name, value in config["settings"].items()}
-    return f"""---
-library_name: unicornn
-pipeline_tag: {"time-series-classification" if what == "classification" else "time-series-regression"}
-tags: [time-series, {what}, unicornn]
----
-
-# {config["class"]}
-
-Time-series {what} with oscillators; model: {" and ".join(config["models"])}. To load it:
-
-```python
-from unicornn.estimators import {config["class"]}
-
-model = {config["class"]}.from_pretrained("PATH OF THIS FOLDER")
-```
-
-## Data
-{_table("training data", rows)}
-## Metric
-Measured on series that were left out of the fit in turn (bank), or held back from it for early stopping (network).
-
-{_table("metric", measured)}
-## Settings
-{_table("setting", settings)}
-## Versions
-{_table("package", config["versions"])}"""
-
-
-def _table(name: str, rows: dict[str, str]) -> str:
-    lines = [f"| {key} | {str(value).replace('|', chr(92) + '|')} |" for key, value in rows.items()]
-    return "\n".join([f"| {name} | |", "|---|---|", *lines, ""])
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
+    environment.filters["cell"] = lambda value: str(value).replace("|", r"\|").replace("\n", " ")
+    template = files("unicornn.estimators").joinpath("card.md.jinja").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        config=config,
+        kind="classification" if "classes" in about else "regression",
+        sections=[
+            ("Data", "", data),
+            ("Scores", LEFT_OUT, scores),
+            ("Settings", "", settings),
+            ("Versions", "", config["versions"]),
+        ],
+    )

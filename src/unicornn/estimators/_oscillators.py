@@ -1,4 +1,4 @@
-"""Untrained oscillators that run over windows of one length, and what they hear of a series."""
+"""Layers of untrained oscillators that run over windows of a series."""
 
 from __future__ import annotations
 
@@ -17,188 +17,203 @@ from unicornn._ops.reference import energy
 from unicornn.estimators._series import Scaling, Series
 
 ALPHA = 1.0
-FASTEST = 1.6  # the largest effective time step a; symplectic Euler is stable for a²·α < 4
-SLOWEST = math.pi  # over the window's length: half a turn within a window
-LOUD = (0.25, 1.5)  # how strongly the input drives an oscillator: from nearly linear to well into the tanh
-FLOOR = 1e-3  # added to energies before the logarithm
-MEMORY = 1 << 20  # numbers in flight, whatever the number and the length of the series; more leave the cache
-MOST = 512  # series by which what is heard is scaled
-STEPS = 64  # of a window, at most, for those who hear a series at its octave's pace
-OWN_OVERLAP = 2  # of the windows at full pace, which are long
+FASTEST = 1.6  # largest effective time step a; symplectic Euler is stable for a²·α < 4
+SLOWEST = math.pi  # smallest a, times the window length: half a period per window
+INPUT_SCALE = (0.25, 1.5)  # range of the rows of V: from nearly linear to saturating the tanh
+ENERGY_EPSILON = 1e-3  # added to energies before the logarithm
+MAX_NUMBERS = 1 << 20  # in memory at a time, however many and long the series are; more would leave the cache
+SCALING_SERIES = 512  # maximum number of series from which a view's input is scaled
+MAX_STEPS = 64  # of a window, unless it uses every step
+FULL_RATE_OVERLAP = 2  # of the windows that use every step
 
 QUANTITIES = {
     "level": ("y", "logE"),
     "shape": ("logE",),
-    "moves": ("y", "logE"),
-    "own": ("logE",),
-    "both": ("y", "z", "logE"),  # of models saved in the first version of the format
+    "increments": ("y", "logE"),
+    "scaled_increments": ("logE",),
 }
-"""What is read off the oscillators by what they hear. y, a phase, is kept where the sign of a series may matter."""
+"""Quantities read from the oscillators, by kind of view. y, a phase, is used where the sign of a series may matter."""
 
-OF_PAIRS = ("turn", "along")
-"""What is read off two equal oscillators that hear two channels: their angular momentum, which is positive where one
-leads and negative where the other does, and what they have in common. Both are shares of the two energies."""
+PAIR_QUANTITIES = ("lead", "in_phase")
+"""Quantities read from two equal oscillators driven by two channels: their angular momentum, whose sign tells which
+channel leads, and their inner product. Both are relative to the sum of the two energies."""
 
 
-class Part(NamedTuple):
-    """Windows of W averages over ``pace`` steps, one every ``hop`` averages, and what oscillators hear of them.
+class View(NamedTuple):
+    """Windows of W samples, one every ``hop`` samples, where a sample is the average over ``pace`` steps.
 
-    "level" is the series itself; "shape" is what a window deviates from its mean; "moves" are the increments; "own" are
-    the increments of the series standardised by itself, for signals whose size means nothing. With ``pairs``, two equal
-    oscillators each hear one channel. With ``trend``, how energies change along a series is pooled too.
+    ``kind`` is the oscillators' input: "level", the series itself; "shape", the deviation from the window's mean;
+    "increments"; or "scaled_increments", those of the series standardised by its own deviation, for signals whose
+    amplitude is meaningless. With ``pairs``, two equal oscillators receive one channel each.
     """
 
-    hears: str
+    kind: str
     W: int
     pace: int
     hop: int
     pairs: bool = False
-    trend: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Length of a window in steps of the series."""
+        return self.W * self.pace
 
     def prepare(self, x: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        """What is heard of a standardised series (N, d), in units of ``deviation`` (d,): (averages, d) in float32."""
-        if self.hears == "own":
+        """The input (samples, d) in float32 from a standardised series (N, d), in units of ``deviation`` (d,)."""
+        if self.kind == "scaled_increments":
             x = (x - x.mean(0)) / (x.std(0) + 1e-6)
         if self.pace > 1:
-            whole = len(x) // self.pace * self.pace
-            x = x[:whole].reshape(-1, self.pace, x.shape[1]).mean(1) if whole else x.mean(0, keepdims=True)
-        if self.hears == "both":
-            return np.concatenate([x, np.diff(x, axis=0, prepend=x[:1]) / deviation], 1).astype(np.float32)
-        if self.hears in ("moves", "own"):
+            end = len(x) // self.pace * self.pace
+            x = x[:end].reshape(-1, self.pace, x.shape[1]).mean(1) if end else x.mean(0, keepdims=True)
+        if self.kind in ("increments", "scaled_increments"):
             x = np.diff(x, axis=0, prepend=x[:1])
         return (x / deviation).astype(np.float32)
 
-    def begins(self, N: int) -> np.ndarray:
-        """Where the windows of a series of N steps begin, in averages."""
-        return starts(max(1, N // self.pace), self.W, self.hop)
+    def starts(self, N: int) -> np.ndarray:
+        """First samples of the windows of a series of N steps."""
+        return _window_starts(max(1, N // self.pace), self.W, self.hop)
 
 
-def parts(longest: int, least: int, overlap: int, pairs: bool) -> list[Part]:
-    """The windows of all octaves, from ``least`` steps to the longest series; those of pairs of channels come last.
+def views(longest: int, smallest_window: int, overlap: int, pairs: bool) -> list[View]:
+    """Views of all octaves, from ``smallest_window`` steps to the longest series; those of pairs come last.
 
-    A long window is heard at a slow pace, in at most 64 averages: its fast oscillations are what shorter windows are
-    for. So its hops may be small, and it is found wherever in the series it lies. Only "own" hears every step.
+    Long windows are averaged to at most 64 samples, because shorter windows cover their fast oscillations. They are
+    cheap then and can overlap a lot, so that an event is found wherever it is. "scaled_increments" uses every step.
     """
-    octaves = least * 2 ** np.arange(64.0)
-    found = []
+    octaves = smallest_window * 2 ** np.arange(64.0)
+    single = []
     for W in [*(int(W) for W in octaves[octaves < longest]), longest]:
-        pace = 1 << max(0, math.ceil(math.log2(W / STEPS)))
-        short = min(-(-W // pace), max(1, longest // pace))
-        hop = max(1, short // overlap) if pace > 1 else max(min(2, W), 2 * W // overlap)
-        found += [Part(hears, short, pace, hop, trend=True) for hears in ("level", "shape", "moves")]
-        found.append(Part("own", W, 1, max(1, W // OWN_OVERLAP), trend=True))
-    slow = [part._replace(pairs=True, trend=False) for part in found if part.hears in ("shape", "moves")]
-    return found + slow if pairs else found
+        pace = 1 << max(0, math.ceil(math.log2(W / MAX_STEPS)))
+        samples = min(-(-W // pace), max(1, longest // pace))
+        hop = max(1, samples // overlap) if pace > 1 else max(min(2, W), 2 * W // overlap)
+        single += [View(kind, samples, pace, hop) for kind in ("level", "shape", "increments")]
+        single.append(View("scaled_increments", W, 1, max(1, W // FULL_RATE_OVERLAP)))
+    paired = [view._replace(pairs=True) for view in single if view.kind in ("shape", "increments")]
+    return single + paired if pairs else single
 
 
 class Oscillators(NamedTuple):
-    """A layer of m oscillators for windows: w, b, c (m,) and V (m, d); the deviation (d,) of what they hear; and of the
-    numbers that are read off, levels (q, F) and the middle (F,), or None."""
+    """A layer of m oscillators for one view: w, b, c (m,) and V (m, d); the deviation (d,) of its input.
 
-    part: Part
+    ``levels`` (q, F) and ``middle`` (F,) are quantiles and medians, over the training set, of the F ``names``.
+    """
+
+    view: View
     w: Tensor
     V: Tensor
     b: Tensor
     c: Tensor
     deviation: np.ndarray
-    levels: np.ndarray
-    middle: np.ndarray | None
+    levels: np.ndarray = np.zeros((0, 0), np.float32)
+    middle: np.ndarray = np.zeros(0, np.float32)
 
     @property
     def names(self) -> list[str]:
-        """Of the F numbers that are read off, as "y0"."""
-        quantities = OF_PAIRS if self.part.pairs else QUANTITIES[self.part.hears]
-        each = len(self.w) // 2 if self.part.pairs else len(self.w)
-        return [f"{quantity}{i}" for quantity in quantities for i in range(each)]
+        """Names of the F quantities read at the end of a window, such as "y0"."""
+        quantities = PAIR_QUANTITIES if self.view.pairs else QUANTITIES[self.view.kind]
+        count = len(self.w) // 2 if self.view.pairs else len(self.w)
+        return [f"{quantity}{i}" for quantity in quantities for i in range(count)]
 
     @property
-    def phases(self) -> int:
-        """How many of the numbers are phases: mean, largest and smallest are all that is kept of them."""
-        return 0 if self.part.pairs or self.part.hears == "both" else len(self.names) - len(self.w)
+    def n_phases(self) -> int:
+        """Number of leading quantities that are phases, of which only mean, maximum and minimum are pooled."""
+        return 0 if self.view.pairs else len(self.names) - len(self.w)
 
     @classmethod
-    def draw(cls, part: Part, m: int, series: Series, random: np.random.RandomState) -> Oscillators:
-        """a spread logarithmically from π/W to 1.6, w ~ U(0, 1), b ~ U(-1, 1), rows of V of various sizes.
+    def draw(cls, view: View, m: int, series: Series, random: np.random.RandomState) -> Oscillators:
+        """Draws a log-uniform from π/W to 1.6, w ~ U(0, 1), b ~ U(-1, 1), and rows of V of different scales.
 
-        Each oscillator hears a few of the channels only, from one to all with equal odds on a logarithmic scale: a sum
-        of many channels would tell nothing about any of them.
+        Each oscillator receives only some channels, from one to all, uniformly on a logarithmic scale: the sum of many
+        channels would say little about any of them.
         """
         d = series[0].shape[1]
-        ones = np.ones(d)
-        some = series[:: -(-len(series) // MOST)]
-        deviation = Scaling.of([part.prepare(x, ones) for x in some]).deviation
-        slowest = min(SLOWEST / part.W, FASTEST / 2)
+        some = series[:: -(-len(series) // SCALING_SERIES)]
+        deviation = Scaling.fit([view.prepare(x, np.ones(d)) for x in some]).deviation
+        slowest = min(SLOWEST / view.W, FASTEST / 2)
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
-        heard = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
+        n_inputs = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
         rank = random.uniform(size=(m, d)).argsort(1).argsort(1)
-        loud = np.exp(random.uniform(math.log(LOUD[0]), math.log(LOUD[1]), m)) / np.sqrt(heard)
-        V = random.normal(size=(m, d)) * (rank < heard[:, None]) * loud[:, None]
+        scale = _log_uniform(INPUT_SCALE, m, random) / np.sqrt(n_inputs)
+        V = random.normal(size=(m, d)) * (rank < n_inputs[:, None]) * scale[:, None]
         share = a / (2 * FASTEST)
         numbers = random.uniform(0, 1, m), V, random.uniform(-1, 1, m), np.log(share / (1 - share))
         w, V, b, c = (torch.as_tensor(t, dtype=torch.float32) for t in numbers)
-        return cls(part, w, V, b, c, deviation, np.zeros((0, 0), np.float32), None)
+        return cls(view, w, V, b, c, deviation)
 
     @classmethod
     def draw_pairs(
-        cls, part: Part, m: int, series: Series, channels: np.ndarray, random: np.random.RandomState
+        cls, view: View, m: int, series: Series, channels: np.ndarray, random: np.random.RandomState
     ) -> Oscillators:
-        """m / 2 oscillators, each of them twice, without a bias: the first hears one of the channels, the second
-        another one, as loudly."""
+        """Draws m / 2 pairs of equal oscillators without bias, driven equally strongly by two different channels."""
         k = max(1, m // 2)
-        single = cls.draw(part, k, series, random)
-        heard = np.stack([random.permutation(channels)[:2] for _ in range(k)])  # (k, 2)
-        loud = np.exp(random.uniform(math.log(LOUD[0]), math.log(LOUD[1]), k))
+        single = cls.draw(view, k, series, random)
+        inputs = np.stack([random.permutation(channels)[:2] for _ in range(k)])  # (k, 2)
+        scale = _log_uniform(INPUT_SCALE, k, random)
         V = np.zeros((2, k, series[0].shape[1]), np.float32)
         for i in range(2):
-            V[i, np.arange(k), heard[:, i]] = loud
+            V[i, np.arange(k), inputs[:, i]] = scale
         return single._replace(
             w=single.w.repeat(2), V=torch.from_numpy(V.reshape(2 * k, -1)), b=torch.zeros(2 * k), c=single.c.repeat(2)
         )
 
-    def final(self, u: Tensor, lengths: Tensor | None) -> Tensor:
-        """What is read off at the ends of windows u (W, k, d), quantity by quantity: (k, F). Energies are those of
-        Eq. (4) without input."""
-        if self.part.hears == "shape":
+    def with_levels(
+        self, series: Series, quantiles: Sequence[float], most: int, random: np.random.RandomState
+    ) -> Oscillators:
+        """With the quantiles and medians of at most ``most`` windows drawn from all series.
+
+        They are shifted slightly: whether a value that lies on a level is above it would depend on rounding.
+        """
+        starts = [self.view.starts(len(x)) for x in series]
+        owner = np.repeat(np.arange(len(series)), [len(each) for each in starts])
+        flat = np.concatenate(starts)
+        chosen = np.sort(random.permutation(len(flat))[:most])
+        cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
+        sampled = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
+        values = np.concatenate([values.numpy() for _, _, values in self.run(series, sampled)])
+        levels = np.quantile(values, np.asarray([*quantiles, 0.5], dtype=np.float64), axis=0) + 1e-4 * values.std(0)
+        levels = levels.astype(np.float32)
+        return self._replace(levels=levels[:-1], middle=levels[-1])
+
+    def run(self, series: Series, starts: Sequence[np.ndarray]) -> Iterator[tuple[list[int], list[int], Tensor]]:
+        """Runs over the given windows of each series, some at a time.
+
+        Yields the indices of the series, the number of windows of each, and the quantities at their ends (k, F).
+        """
+        at_once = max(1, MAX_NUMBERS // (self.view.W * series[0].shape[1] + 4 * len(self.names)))
+        for batch in _batches(starts, at_once):
+            inputs = [self.view.prepare(series[i], self.deviation) for i, _ in batch]
+            u, lengths = _windows(inputs, [each for _, each in batch], self.view.W)
+            yield [i for i, _ in batch], [len(each) for _, each in batch], self._final(u, lengths)
+
+    def _final(self, u: Tensor, lengths: Tensor | None) -> Tensor:
+        """The quantities at the ends of windows u (W, k, d): (k, F). Energies are those of Eq. (4) without input."""
+        if self.view.kind == "shape":
             u = _centred(u, lengths)
         with torch.no_grad():
             weights = functional.Weights([self.w], [self.V], [self.b], [self.c])
             _, (y, z) = functional.unicornn(u, weights, dt=2 * FASTEST, alpha=ALPHA, lengths=lengths, output="last")
             y, z = y[0], z[0]
             E = energy(y, z, self.w, ALPHA)
-            if self.part.pairs:
-                return _of_pairs(y, z, E, (ALPHA + self.w).sqrt())
-            found = {"y": y, "z": z, "logE": E.add_(FLOOR).log_()}
-            own = [found[name] for name in QUANTITIES[self.part.hears]]
-            return own[0] if len(own) == 1 else torch.cat(own, 1)
-
-    def portions(self, series: Series, begins: Sequence[np.ndarray]) -> Iterator[tuple[list[int], list[int], Tensor]]:
-        """What is read off at the ends of the windows of all series, (k, F) at a time: of which series, how many."""
-        at_once = max(1, MEMORY // (self.part.W * series[0].shape[1] + 4 * len(self.names)))
-        for batch in portions(begins, at_once):
-            heard = [self.part.prepare(series[i], self.deviation) for i, _ in batch]
-            states = self.final(*windows(heard, [own for _, own in batch], self.part.W))
-            yield [i for i, _ in batch], [len(own) for _, own in batch], states
-
-    def sampled(self, series: Series, most: int, random: np.random.RandomState) -> np.ndarray:
-        """What is read off at the ends of at most ``most`` windows drawn from all series, (k, F)."""
-        begins = [self.part.begins(len(x)) for x in series]
-        owner = np.repeat(np.arange(len(series)), [len(own) for own in begins])
-        flat = np.concatenate(begins)
-        chosen = np.sort(random.permutation(len(flat))[:most])
-        cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
-        kept = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
-        return np.concatenate([states.numpy() for _, _, states in self.portions(series, kept)])
+            if self.view.pairs:
+                return _pair_quantities(y, z, E, (ALPHA + self.w).sqrt())
+            logE = E.add_(ENERGY_EPSILON).log_()
+            return torch.cat([y, logE], 1) if self.n_phases else logE
 
 
-def _of_pairs(y: Tensor, z: Tensor, E: Tensor, frequency: Tensor) -> Tensor:
-    """OF_PAIRS of oscillators (k, 2p), the second of each pair p columns after the first: (k, 2p)."""
+def _log_uniform(limits: tuple[float, float], size: int, random: np.random.RandomState) -> np.ndarray:
+    return np.exp(random.uniform(math.log(limits[0]), math.log(limits[1]), size))
+
+
+def _pair_quantities(y: Tensor, z: Tensor, E: Tensor, frequency: Tensor) -> Tensor:
+    """PAIR_QUANTITIES of oscillators (k, 2p), the second of each pair p columns after the first: (k, 2p)."""
     (y0, y1), (z0, z1), (E0, E1) = (t.chunk(2, 1) for t in (y, z, E))
     omega = frequency[: y0.shape[1]]
-    return torch.cat([omega * (y0 * z1 - y1 * z0), z0 * z1 + omega**2 * y0 * y1], 1) / (E0 + E1 + FLOOR).repeat(1, 2)
+    total = (E0 + E1 + ENERGY_EPSILON).repeat(1, 2)
+    return torch.cat([omega * (y0 * z1 - y1 * z0), z0 * z1 + omega**2 * y0 * y1], 1) / total
 
 
 def _centred(u: Tensor, lengths: Tensor | None) -> Tensor:
-    """Windows (W, k, d) without their means."""
+    """Windows (W, k, d) minus their means."""
     if lengths is None:
         return u - u.mean(0)
     inside = (torch.arange(len(u))[:, None] < lengths)[:, :, None]
@@ -206,39 +221,42 @@ def _centred(u: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def starts(N: int, W: int, hop: int) -> np.ndarray:
-    """Where windows begin: every ``hop`` steps, and one that ends with the series; 0 if it is short."""
+def _window_starts(N: int, W: int, hop: int) -> np.ndarray:
+    """Starts of windows every ``hop`` samples, plus one that ends with the series; only 0 if N <= W."""
     if N <= W:
         return np.zeros(1, np.int64)
-    begins = np.arange(0, N - W + 1, hop)
-    return begins if begins[-1] == N - W else np.append(begins, N - W)
+    starts = np.arange(0, N - W + 1, hop)
+    return starts if starts[-1] == N - W else np.append(starts, N - W)
 
 
-def windows(series: Series, begins: Sequence[np.ndarray], W: int) -> tuple[Tensor, Tensor | None]:
-    """Windows (W, k, d) of each series in turn, and their lengths if some are short."""
-    sizes = [max(len(x), W) for x in series]
-    first = np.cumsum(sizes) - sizes
-    joined = np.zeros((sum(sizes), series[0].shape[1]), series[0].dtype)
-    for n, x in zip(first, series, strict=True):
-        joined[n : n + len(x)] = x
-    where = np.concatenate([n + own for n, own in zip(first, begins, strict=True)])
-    found = np.lib.stride_tricks.sliding_window_view(joined, W, axis=0)[where]  # (k, d, W)
-    short = np.repeat([min(len(x), W) for x in series], [len(own) for own in begins])
-    u = torch.from_numpy(np.ascontiguousarray(found.transpose(2, 0, 1)))
-    return u, None if (short == W).all() else torch.from_numpy(short)
+def _windows(inputs: Series, starts: Sequence[np.ndarray], W: int) -> tuple[Tensor, Tensor | None]:
+    """Windows (W, k, d) of each series in turn, and their lengths if any is shorter than W."""
+    sizes = [max(len(x), W) for x in inputs]
+    offsets = np.cumsum(sizes) - sizes
+    joined = np.zeros((sum(sizes), inputs[0].shape[1]), inputs[0].dtype)
+    for offset, x in zip(offsets, inputs, strict=True):
+        joined[offset : offset + len(x)] = x
+    rows = np.concatenate([offset + each for offset, each in zip(offsets, starts, strict=True)])
+    windows = np.lib.stride_tricks.sliding_window_view(joined, W, axis=0)[rows]  # (k, d, W)
+    lengths = np.repeat([min(len(x), W) for x in inputs], [len(each) for each in starts])
+    u = torch.from_numpy(np.ascontiguousarray(windows.transpose(2, 0, 1)))
+    return u, None if (lengths == W).all() else torch.from_numpy(lengths)
 
 
-def portions(begins: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """The windows of all series, at most ``most`` at a time: which series, and where the windows begin."""
+def _batches(starts: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """Windows of all series in batches of at most ``most``: pairs of a series' index and window starts.
+
+    A series occurs at most once in a batch.
+    """
     batch: list[tuple[int, np.ndarray]] = []
-    held = 0
-    for i, own in enumerate(begins):  # none twice in a batch
-        for start in range(0, len(own), most):
-            some = own[start : start + most]
-            if held + len(some) > most:
+    count = 0
+    for i, each in enumerate(starts):
+        for start in range(0, len(each), most):
+            some = each[start : start + most]
+            if count + len(some) > most:
                 yield batch
-                batch, held = [], 0
+                batch, count = [], 0
             batch.append((i, some))
-            held += len(some)
+            count += len(some)
     if batch:
         yield batch

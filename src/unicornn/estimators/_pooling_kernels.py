@@ -1,4 +1,4 @@
-"""The kernel of ``_pooling``. Imported on first use, for it brings numba along."""
+"""The kernel of ``_pooling``, imported on first use because it imports numba."""
 
 import numpy as np
 
@@ -31,16 +31,16 @@ def _cross(x, middle, crossed, side):
 
 
 @kernel
-def pool(states, rows, cuts, levels, sums, ends, counts, side, seen, k0, k1):
-    """Adds states (k, F) to what is known of the series ``rows``, whose windows lie between ``cuts``."""
+def pool(values, rows, cuts, levels, sums, extremes, counts, side, seen, k0, k1):
+    """Adds values (k, F) to the sums of the series ``rows``, whose windows are between consecutive ``cuts``."""
     F, q = levels.shape[1], levels.shape[0] - 1
     for k in range(k0, k1):
         n = rows[k]
         for row in range(cuts[k], cuts[k + 1]):
-            x = view(states, row * F, F)
+            x = view(values, row * F, F)
             _add(
                 x, np.float64(seen[n]), view(sums, 3 * n * F, F), view(sums, (3 * n + 1) * F, F),
-                view(sums, (3 * n + 2) * F, F), view(ends, 2 * n * F, F), view(ends, (2 * n + 1) * F, F),
+                view(sums, (3 * n + 2) * F, F), view(extremes, 2 * n * F, F), view(extremes, (2 * n + 1) * F, F),
             )  # fmt: skip
             seen[n] += 1
             for j in range(q):

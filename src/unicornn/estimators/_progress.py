@@ -1,4 +1,4 @@
-"""A progress bar with the time left, for ``verbose``."""
+"""Progress bar with the remaining time, for ``verbose``."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(epochs: int, enabled: bool) -> Iterator[Callable[[int, dict[str, float]], None]]:
-    """A function to be told each epoch's number and losses."""
+    """Yields a function to call after each epoch with its number and losses."""
     if not enabled:
-        yield lambda epoch, numbers: None
+        yield lambda epoch, losses: None
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
-    columns = TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("left")
-    with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[losses]}")) as bar:
+    columns = rich.TextColumn("epoch"), rich.MofNCompleteColumn(), rich.BarColumn(), rich.TimeElapsedColumn()
+    left = rich.TextColumn("left"), rich.TimeRemainingColumn(), rich.TextColumn("{task.fields[losses]}")
+    with rich.Progress(*columns, *left) as bar:
         task = bar.add_task("training", total=epochs, losses="")
 
-        def tell(epoch: int, numbers: dict[str, float]) -> None:
-            bar.update(task, completed=epoch, losses=" ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
+        def update(epoch: int, losses: dict[str, float]) -> None:
+            bar.update(task, completed=epoch, losses=" ".join(f"{k} {v:.4g}" for k, v in losses.items()))
 
-        yield tell
+        yield update

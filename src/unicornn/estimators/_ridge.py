@@ -1,23 +1,26 @@
-"""Ridge regression of several targets on many features, the penalty chosen by leaving series out, in closed form.
+"""Ridge regression on many features, the penalty chosen by leave-one-out (or leave-groups-out) errors in closed form.
 
-Features may be of several kinds. What one kind is worth beside the others is chosen in the same way: its weight divides
-the penalty of its features.
+scikit-learn's RidgeCV does the same for one penalty. Here features come in several kinds, whose relative weights are
+chosen together with the penalty: the weight of a kind divides the penalty of its features.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
+from sklearn.model_selection import GroupKFold
 
 PENALTIES = np.logspace(-6, 3, 19)  # times the number of features
 TEMPERATURES = np.logspace(-1, 2, 31)
-MOST = 2048  # series from which the penalty is chosen
-FAR = 10.0
-BLOCK = 1024  # series or features at a time, for all of them in double precision would need much memory
+FOLDS = 5  # at most, of groups
+SELECTION_SERIES = 2048  # maximum number of series from which the penalty is chosen
+CLIP = 10.0  # deviations from the mean
+BLOCK = 1024  # series or features converted to double precision at a time, to save memory
 
 
 @dataclass
@@ -25,19 +28,19 @@ class Ridge:
     """A linear map of standardised features: (F - mean) / deviation · coefficients + intercept.
 
     Attributes:
-        mean, deviation: (p,), of the features.
-        coefficients: (p, k).
-        intercept: (k,).
-        penalty: λ, the one chosen.
-        worth: the weight of each kind of features, the one chosen.
-        left_out: (n, k), what is predicted for each series of those the penalty was chosen by, from the others.
-        rows: (n,), which those are.
+        mean, deviation: Moments of the features, (p,).
+        coefficients: Shape (p, k).
+        intercept: Shape (k,).
+        penalty: Chosen penalty λ.
+        kind_weights: Chosen weight of each kind of features.
+        left_out: Prediction for each series of ``rows`` by a fit without it (or without its group), (n, k).
+        rows: Series from which the penalty was chosen, (n,).
 
     Example:
         >>> import numpy as np
         >>> from unicornn.estimators._ridge import Ridge
         >>> F = np.random.default_rng(0).normal(size=(50, 3))
-        >>> Ridge.of(F, F[:, :1]).coefficients.round(2).ravel().tolist()
+        >>> Ridge.fit(F, F[:, :1]).coefficients.round(2).ravel().tolist()
         [1.11, 0.0, 0.0]
     """
 
@@ -46,12 +49,12 @@ class Ridge:
     coefficients: np.ndarray
     intercept: np.ndarray
     penalty: float
-    worth: tuple[float, ...]
-    left_out: np.ndarray
-    rows: np.ndarray
+    kind_weights: tuple[float, ...] = ()
+    left_out: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
     @classmethod
-    def of(
+    def fit(
         cls,
         F: np.ndarray,
         Y: np.ndarray,
@@ -59,85 +62,85 @@ class Ridge:
         groups: np.ndarray | None = None,
         seed: int = 0,
         kinds: np.ndarray | None = None,
-        worths: Sequence[Sequence[float]] = ((1.0,),),
+        weight_choices: Sequence[Sequence[float]] = ((1.0,),),
     ) -> Ridge:
         """Fits features F (n, p) to targets Y (n, k).
 
         Args:
-            weights: (n,) > 0, of the series.
-            groups: (n,); series of one group are left out together, in five folds. Else each by itself.
-            seed: of the folds, and of the series by which the penalty is chosen if there are very many.
-            kinds: (p,), 0, 1, …; all features are of one kind by default.
-            worths: for each kind, the weights among which its own is chosen; the first ones, unless others are clearly
-                better, by more than a standard error.
+            weights: Weights of the series, (n,) > 0.
+            groups: Group of each series, (n,). Groups are left out as a whole, in up to five folds; without groups,
+                series are left out one by one.
+            seed: Seed of the folds, and of the choice of series if there are more than 2,048.
+            kinds: Kind of each feature, (p,): 0, 1, …; by default all are of one kind.
+            weight_choices: Candidate weights for each kind. The first ones are used unless others have smaller errors
+                by more than a standard error.
         """
         s = np.ones(len(F)) if weights is None else weights * len(F) / weights.sum()
         mean, deviation = _moments(F, s)
         constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-6)
-        deviation = np.where(constant, np.inf, deviation)  # a constant feature counts for nothing
+        deviation = np.where(constant, np.inf, deviation)  # so that constant features become 0
         Z = np.concatenate([(F[rows] - mean) / deviation for rows in _blocks(len(F))], dtype=np.float32)
-        random = np.random.RandomState(seed)
-        rows = np.sort(random.permutation(len(F))[:MOST])
+        rows = np.sort(np.random.RandomState(seed).permutation(len(F))[:SELECTION_SERIES])
         kinds = np.zeros(F.shape[1], int) if kinds is None else kinds
-        grams = [_gram(Z[rows][:, kinds == kind]) for kind in range(len(worths))]
-        sizes = [int((~constant[kinds == kind]).sum()) for kind in range(len(worths))]
-        choices = [own if size else own[:1] for own, size in zip(worths, sizes, strict=True)]
+        grams = [_gram(Z[rows][:, kinds == kind]) for kind in range(len(weight_choices))]
+        sizes = [int((~constant[kinds == kind]).sum()) for kind in range(len(weight_choices))]
+        choices = [each if size else each[:1] for each, size in zip(weight_choices, sizes, strict=True)]
         units = rows if groups is None else groups[rows]
-        folds = None if groups is None else _folds(units, random)
-        tried = []
-        for worth in itertools.product(*choices):
-            K = np.sum([w * gram for w, gram in zip(worth, grams, strict=True)], axis=0)
-            penalties = PENALTIES * max(1.0, sum(w * size for w, size in zip(worth, sizes, strict=True)))
-            guesses = _left_out(K, Y[rows], s[rows], penalties, folds)
-            tried.append(_Try.best(worth, penalties, guesses, Y[rows], s[rows], units))
-        chosen = min((each for each in tried if each.clearly_better(tried[0])), key=lambda t: t.error, default=tried[0])
-        worth, penalty, left_out = chosen.worth, chosen.penalty, chosen.guess
-        scale = np.sqrt(np.asarray(worth))[kinds]
+        splits = None if groups is None else _group_splits(units, seed)
+        candidates = []
+        for kind_weights in itertools.product(*choices):
+            K = np.sum([w * gram for w, gram in zip(kind_weights, grams, strict=True)], axis=0)
+            penalties = PENALTIES * max(1.0, sum(w * size for w, size in zip(kind_weights, sizes, strict=True)))
+            if splits is None:
+                left_out = _leave_one_out(K, Y[rows], s[rows], penalties)
+            else:
+                left_out = _leave_groups_out(K, Y[rows], s[rows], penalties, splits)
+            candidates.append(_Candidate.best(kind_weights, penalties, left_out, Y[rows], s[rows], units))
+        better = [each for each in candidates if each.is_clearly_better_than(candidates[0])]
+        best = min(better, key=lambda each: each.errors.sum(), default=candidates[0])
+        scale = np.sqrt(np.asarray(best.kind_weights))[kinds]
         Z *= scale.astype(np.float32)
-        W, intercept = _solve(Z, Y, s, penalty)
-        return cls(mean, deviation, scale[:, None] * W, intercept, penalty, worth, left_out, rows)
+        W, intercept = _solve(Z, Y, s, best.penalty)
+        coefficients = scale[:, None] * W
+        return cls(mean, deviation, coefficients, intercept, best.penalty, best.kind_weights, best.left_out, rows)
 
     def predict(self, F: np.ndarray) -> np.ndarray:
-        """(n, k). A feature further than ten deviations from the mean counts as ten: it tells nothing more."""
-        near = (np.clip((F[rows] - self.mean) / self.deviation, -FAR, FAR) for rows in _blocks(len(F)))
-        return np.concatenate([Z @ self.coefficients for Z in near]) + self.intercept
+        """Predictions (n, k). Features are clipped at ten deviations, beyond which they carry no information."""
+        clipped = (np.clip((F[rows] - self.mean) / self.deviation, -CLIP, CLIP) for rows in _blocks(len(F)))
+        return np.concatenate([Z @ self.coefficients for Z in clipped]) + self.intercept
 
 
-class _Try(NamedTuple):
-    """What was found with one weight for each kind of features: the errors (u,) are those of series, or of groups."""
+class _Candidate(NamedTuple):
+    """A choice of weights for the kinds, its best penalty, and its errors by unit (series or group)."""
 
-    worth: tuple[float, ...]
+    kind_weights: tuple[float, ...]
     penalty: float
-    guess: np.ndarray
+    left_out: np.ndarray
     errors: np.ndarray
-
-    @property
-    def error(self) -> float:
-        return float(self.errors.sum())
 
     @classmethod
     def best(
         cls,
-        worth: tuple[float, ...],
+        kind_weights: tuple[float, ...],
         penalties: np.ndarray,
-        guesses: list[np.ndarray],
+        left_out: list[np.ndarray],
         Y: np.ndarray,
         s: np.ndarray,
         units: np.ndarray,
-    ) -> _Try:
-        """With the penalty that has the least error, or the largest one if none has a finite error."""
+    ) -> _Candidate:
+        """The penalty with the smallest error, or the largest penalty if no error is finite."""
         _, codes = np.unique(units, return_inverse=True)
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = [np.bincount(codes, s * ((Y - guess) ** 2).sum(1)) for guess in guesses]
+            errors = [np.bincount(codes, s * ((Y - each) ** 2).sum(1)) for each in left_out]
         totals = [float(each.sum()) for each in errors]
         best = int(np.nanargmin(totals)) if np.isfinite(totals).any() else len(penalties) - 1
-        return cls(worth, float(penalties[best]), guesses[best], errors[best])
+        return cls(kind_weights, float(penalties[best]), left_out[best], errors[best])
 
-    def clearly_better(self, other: _Try) -> bool:
+    def is_clearly_better_than(self, other: _Candidate) -> bool:
         """Whether errors are smaller by more than the standard error of the difference."""
         with np.errstate(invalid="ignore"):
-            saved = other.errors - self.errors
-            return bool(saved.sum() > saved.std() * np.sqrt(len(saved)))
+            gain = other.errors - self.errors
+            return bool(gain.sum() > gain.std() * np.sqrt(len(gain)))
 
 
 def _blocks(n: int) -> list[slice]:
@@ -145,7 +148,7 @@ def _blocks(n: int) -> list[slice]:
 
 
 def _moments(F: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the deviation of every feature, with weights s whose mean is 1."""
+    """Mean and deviation of every feature, with weights s whose mean is 1."""
     mean = sum(s[rows] @ F[rows].astype(np.float64) for rows in _blocks(len(F))) / len(F)
     square = sum(s[rows] @ (F[rows] - mean) ** 2 for rows in _blocks(len(F))) / len(F)
     return np.asarray(mean), np.sqrt(square)
@@ -160,66 +163,65 @@ def _gram(Z: np.ndarray) -> np.ndarray:
     return K
 
 
-def _folds(groups: np.ndarray, random: np.random.RandomState) -> np.ndarray | None:
-    """The fold of each series, at most five, with each group in one of them; None of a single group."""
-    names, codes = np.unique(groups, return_inverse=True)
-    return random.permutation(len(names))[codes] % min(5, len(names)) if len(names) > 1 else None
+def _group_splits(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """Rows to fit and rows to leave out by fold; None if there is only one group."""
+    count = len(np.unique(groups))
+    if count < 2:
+        return None
+    return list(GroupKFold(min(FOLDS, count), shuffle=True, random_state=seed).split(groups, groups=groups))
 
 
-def _left_out(
+def _leave_groups_out(
     K: np.ndarray,
     Y: np.ndarray,
     s: np.ndarray,
     penalties: np.ndarray,
-    folds: np.ndarray | None,
+    splits: Iterable[tuple[np.ndarray, np.ndarray]],
 ) -> list[np.ndarray]:
-    """For each penalty, what is predicted for each series by those which are not of its fold, or by all others."""
-    if folds is None:
-        return _one_by_one(K, Y, s, penalties)
-    guesses = [np.zeros(Y.shape) for _ in penalties]
-    for fold in range(folds.max() + 1):
-        train, test = folds != fold, folds == fold
+    """For each penalty, the prediction for each series by a fit without its fold."""
+    predictions = [np.zeros(Y.shape) for _ in penalties]
+    for train, test in splits:
         r = np.sqrt(s[train])
         centre = s[train] @ Y[train] / s[train].sum()
         inner, cross = _centred(K, train, test, s[train])
         values, U = np.linalg.eigh(r[:, None] * inner * r)
         T = U.T @ (r[:, None] * (Y[train] - centre))
         A = (cross * r) @ U
-        for guess, penalty in zip(guesses, penalties, strict=True):
-            guess[test] = A @ (T / (np.maximum(values, 0) + penalty)[:, None]) + centre
-    return guesses
+        for prediction, penalty in zip(predictions, penalties, strict=True):
+            prediction[test] = A @ (T / (np.maximum(values, 0) + penalty)[:, None]) + centre
+    return predictions
+
+
+def _leave_one_out(K: np.ndarray, Y: np.ndarray, s: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
+    """For each penalty, the prediction for each series by a fit without it: residual / (1 - leverage)."""
+    everything = np.arange(len(Y))
+    K, _ = _centred(K, everything, everything, s)
+    r = np.sqrt(s)
+    values, U = np.linalg.eigh(r[:, None] * K * r)
+    values = np.maximum(values, 0)
+    T = U.T @ (r[:, None] * Y)
+    unit = r / np.linalg.norm(r)
+    intercept = np.outer(unit, unit @ (r[:, None] * Y))  # not penalised
+    predictions = []
+    for penalty in penalties:
+        shrinkage = values / (values + penalty)
+        fitted = U @ (shrinkage[:, None] * T) + intercept
+        leverage = (U**2 @ shrinkage + unit**2)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            predictions.append(Y - (r[:, None] * Y - fitted) / (1 - leverage) / r[:, None])
+    return predictions
 
 
 def _centred(K: np.ndarray, train: np.ndarray, test: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gram matrix of the training series, and that of the others with them, about the former's mean feature."""
+    """Gram matrices train × train and test × train, centred at the weighted mean of the training series."""
     s = s / s.sum()
     inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
     column, total = inner @ s, s @ inner @ s
     return inner - column[:, None] - column + total, cross - (cross @ s)[:, None] - column + total
 
 
-def _one_by_one(K: np.ndarray, Y: np.ndarray, s: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
-    """In closed form: a residual divided by one minus the share that a series has in its own prediction."""
-    n = len(Y)
-    everything = np.ones(n, bool)
-    K, _ = _centred(K, everything, everything, s)
-    r = np.sqrt(s)
-    values, U = np.linalg.eigh(r[:, None] * K * r)
-    T = U.T @ (r[:, None] * Y)
-    unit = r / np.linalg.norm(r)
-    flat = np.outer(unit, unit @ (r[:, None] * Y))  # the part of the intercept, which is not penalised
-    guesses = []
-    for penalty in penalties:
-        share = np.maximum(values, 0) / (np.maximum(values, 0) + penalty)
-        fitted = U @ (share[:, None] * T) + flat
-        own = (U**2 @ share + unit**2)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            guesses.append(Y - (r[:, None] * Y - fitted) / (1 - own) / r[:, None])
-    return guesses
-
-
 def _solve(Z: np.ndarray, Y: np.ndarray, s: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (p, k) and intercept (k,), by whichever of the two square systems is smaller."""
+    """Coefficients (p, k) and intercept (k,), from the smaller of the primal and the dual system."""
     n, p = Z.shape
     r = np.sqrt(s)
     centre = s @ Y / s.sum()
@@ -236,22 +238,14 @@ def _solve(Z: np.ndarray, Y: np.ndarray, s: np.ndarray, penalty: float) -> tuple
 
 
 def temperature(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> float:
-    """By what scores (n, k) are to be multiplied for their softmax to be the likeliest probabilities of the classes.
+    """The factor by which to multiply scores (n, k) so that their softmax has the highest likelihood.
 
-    Of n series that are all told rightly, the next may still be told wrongly: as in Laplace's rule of succession, and
-    in Platt's scaling, one more in n + 2 counts as any of the other classes. Where classes separate, the likeliest
-    probabilities without it would be 0 and 1.
+    As in Platt scaling and Laplace's rule of succession, a fraction 1 / (n + 2) of the probability is assigned to the
+    other classes: without it, probabilities would be 0 and 1 where classes are separable.
     """
     n, k = scores.shape
-    aside = 1 / (n + 2)
-    target = np.full((n, k), aside / max(1, k - 1))
-    target[np.arange(n), classes] = 1 - aside
-
-    def loss(t: float) -> float:
-        logits = t * scores
-        top = logits.max(1, keepdims=True)
-        chances = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
-        return -float(weights @ (target * chances).sum(1))
-
-    losses = [loss(t) for t in TEMPERATURES]
+    smoothing = 1 / (n + 2)
+    target = np.full((n, k), smoothing / max(1, k - 1))
+    target[np.arange(n), classes] = 1 - smoothing
+    losses = [-float(weights @ (target * log_softmax(t * scores, 1)).sum(1)) for t in TEMPERATURES]
     return float(TEMPERATURES[int(np.nanargmin(losses))]) if np.isfinite(losses).any() else 1.0

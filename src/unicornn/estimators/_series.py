@@ -1,4 +1,4 @@
-"""What users have, as a list of series (N_i, d): arrays, lists of arrays, data frames; and what is missing in them."""
+"""Converts the accepted forms of X (arrays, lists of arrays, data frames) to a list of series (N_i, d)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from unicornn.errors import BadType, BadValue, UnicornnError
 
 LAYOUTS = ("channels_last", "channels_first")
 MISSING = ("error", "mask")
-SWAPPED = 4  # a warning is due when there are so many times more channels than steps
+SUSPICIOUS_RATIO = 4  # of channels to steps, above which the axes look swapped
 
 Series = list[np.ndarray]
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
-    """What scikit-learn and numpy complain about within becomes one of our errors, which names the argument.
+def naming_errors(name: str) -> Iterator[None]:
+    """Converts errors of scikit-learn and NumPy to ours, which name the argument.
 
     Example:
-        >>> from unicornn.estimators._series import naming
-        >>> with naming("y"):
+        >>> from unicornn.estimators._series import naming_errors
+        >>> with naming_errors("y"):
         ...     float("x")
         Traceback (most recent call last):
             ...
@@ -44,14 +44,14 @@ def naming(name: str) -> Iterator[None]:
 
 
 def as_series(X: Any, layout: str = "channels_last", missing: str = "error") -> Series:
-    """The series in X, each (N_i, d) of floating-point numbers, without missing values.
+    """Returns the series in X, each (N_i, d) of floating-point numbers without missing values.
 
     Args:
-        X: an array (n, N) or (n, N, d); a list of arrays or DataFrames (N_i,) or (N_i, d), or an array of objects that
-            holds them; or a DataFrame whose index has two levels, series and time, and whose columns are the channels.
+        X: Array (n, N) or (n, N, d); list (or array of objects) of arrays or DataFrames (N_i,) or (N_i, d); or
+            DataFrame whose index has two levels, series and time, and whose columns are the channels.
         layout: "channels_last", or "channels_first" for arrays (n, d, N) and lists of (d, N_i).
-        missing: "error" raises an error that names the first missing value; "mask" fills gaps with the last value
-            seen and adds, for each channel, one that is 1 where it is missing and one with the time since it was seen.
+        missing: "error" raises an error that names the first missing value. "mask" repeats the last observed value and
+            adds two channels per channel: 1 where it is missing, and the time since it was last observed.
 
     Example:
         >>> import numpy as np
@@ -61,50 +61,49 @@ def as_series(X: Any, layout: str = "channels_last", missing: str = "error") -> 
     """
     checks.choice("layout", layout, LAYOUTS)
     checks.choice("missing", missing, MISSING)
-    with naming("X"):
-        series, swap = _split(X, layout == "channels_first")
-    if swap:
-        series = [x.T for x in series]
-    _same_channels(series)
-    _look_at_axes(series, layout)
-    if missing == "error":
-        _refuse_missing(series)
-        return series
-    _refuse_infinite(series)
-    return [_with_mask(x) for x in series]
+    with naming_errors("X"):
+        series = _split(X, layout == "channels_first")
+    d = series[0].shape[1]
+    for i, x in enumerate(series):
+        if x.shape[1] != d:
+            raise BadValue(f"X[{i}]: expected {d} channels as in the first series, got {x.shape[1]}")
+    _warn_if_axes_look_swapped(series, layout)
+    _check_finite(series, nan_allowed=missing == "mask")
+    return [_with_mask(x) for x in series] if missing == "mask" else series
 
 
-def _split(X: Any, channels_first: bool) -> tuple[Series, bool]:
-    """The series as they lie in X, and whether their axes are still to be swapped."""
+def _split(X: Any, channels_first: bool) -> Series:
     if isinstance(X, (list, tuple)) and not X:
         raise BadValue("X: expected at least one series, got none")
-    if _framed(X):
-        return _from_frame(X), False
+    if _is_long_frame(X):
+        return _from_long_frame(X)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and all(map(np.ndim, X)):
         X = list(X)
-    if isinstance(X, (list, tuple)) and _is_a_list_of_series(X):
+    if isinstance(X, (list, tuple)) and _is_list_of_series(X):
         if not channels_first:
-            _same_columns(X)
-        return [_one(x, i) for i, x in enumerate(X)], channels_first and np.ndim(X[0]) == 2
-    array = check_array(_unmasked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
+            _check_same_columns(X)
+        series = [_one_series(x, i) for i, x in enumerate(X)]
+        return [x.T for x in series] if channels_first and np.ndim(X[0]) == 2 else series
+    array = check_array(_fill_masked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
     if array.ndim > 3:
         raise BadValue(f"X: expected an array of shape (n, N) or (n, N, d), got {array.shape}")
     if array.ndim == 3 and 0 in array.shape:
         raise BadValue(f"X: expected at least one series, step and channel, got shape {array.shape}")
     array = _floating(array)
-    return list(array[:, :, None] if array.ndim == 2 else array), channels_first and array.ndim == 3
+    if array.ndim == 2:
+        return list(array[:, :, None])
+    return list(array.swapaxes(1, 2) if channels_first else array)
 
 
-def _is_a_list_of_series(X: Sequence[Any]) -> bool:
-    """Not a list of rows of numbers, which is an array (n, N), unless the rows are of different lengths."""
+def _is_list_of_series(X: Sequence[Any]) -> bool:
+    """Whether X is a list of arrays. Rows of numbers of equal length are one array (n, N) instead."""
     if all(hasattr(x, "shape") and len(x.shape) in (1, 2) for x in X):
         return True
-    rows = [x for x in X if isinstance(x, (list, tuple))]
-    return len(rows) == len(X) and len({len(x) for x in rows}) > 1
+    return all(isinstance(x, (list, tuple)) for x in X) and len({len(x) for x in X}) > 1
 
 
-def _unmasked(x: Any) -> Any:
-    """With NaN where numpy's mask says that there is nothing: what lies below the mask is not data."""
+def _fill_masked(x: Any) -> Any:
+    """Masked elements of a NumPy masked array as NaN."""
     return np.ma.filled(x.astype(np.float64), np.nan) if isinstance(x, np.ma.MaskedArray) else x
 
 
@@ -114,8 +113,8 @@ def _floating(array: np.ndarray) -> np.ndarray:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-def _one(x: Any, i: int) -> np.ndarray:
-    array = np.asarray(_unmasked(x))
+def _one_series(x: Any, i: int) -> np.ndarray:
+    array = np.asarray(_fill_masked(x))
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
@@ -129,70 +128,79 @@ def _one(x: Any, i: int) -> np.ndarray:
     return array
 
 
-def _from_frame(X: Any) -> Series:
-    """One series for each value of the first level of the index, in the order of appearance; times must ascend."""
-    ids = X.index.get_level_values(0)
-    times = X.index.get_level_values(1)
+def _is_long_frame(X: Any) -> bool:
+    """Whether X is a DataFrame with an index (series, time)."""
+    return getattr(getattr(X, "index", None), "nlevels", 1) == 2
+
+
+def _from_long_frame(X: Any) -> Series:
+    """One series per value of the first index level, in order of appearance; times must ascend."""
     if not len(X):
         raise BadValue("X: expected at least one series, got an empty DataFrame")
-    codes, names = ids.factorize()
+    codes, names = X.index.get_level_values(0).factorize()
     if (codes < 0).any():
         raise BadValue("X: expected a name for every series in the index, got missing ones")
     values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    order = np.argsort(codes, kind="stable")
+    all_times = X.index.get_level_values(1)
     ends = np.cumsum(np.bincount(codes))
     series = []
-    for name, rows in zip(names, np.split(order, ends[:-1]), strict=True):
-        own = times[rows]
-        if own.has_duplicates:
-            raise BadValue(f"X: expected each time once, got {own[own.duplicated()][0]} twice in series {name!r}")
-        if not own.is_monotonic_increasing:
-            raise BadValue(f"X: expected ascending times, got others in series {name!r}; sort by the index first")
+    for name, rows in zip(names, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True):
+        times = all_times[rows]
+        if times.has_duplicates:
+            raise BadValue(f"X: expected each time once, got {times[times.duplicated()][0]} twice in series {name!r}")
+        if not times.is_monotonic_increasing:
+            raise BadValue(f"X: expected ascending times in series {name!r}; sort by the index first")
         series.append(values[rows])
     return series
 
 
-def plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with NumPy's numbers, as a search draws them, as Python's own."""
+def builtin_numbers(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with NumPy scalars, which a hyper-parameter search may draw, converted to Python numbers."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
 
 
+def features_in(X: Any, series: Series) -> int:
+    """The number of features as scikit-learn counts them: the columns of a table, otherwise the channels."""
+    is_table = getattr(X, "ndim", 0) == 2 and not _is_long_frame(X)
+    return int(X.shape[1]) if is_table else series[0].shape[1]
+
+
 def channel_names(X: Any, layout: str = "channels_last") -> list[str] | None:
-    """The columns of a DataFrame of series, or of a list of DataFrames where these are text; None of what has no
-    names."""
-    if _framed(X):
+    """The columns of a long DataFrame, or of a list of DataFrames if they are strings; None without names."""
+    if _is_long_frame(X):
         return [str(column) for column in X.columns]
     listed = isinstance(X, (list, tuple, np.ndarray)) and len(X) and layout == "channels_last"
-    return _columns(X[0]) if listed else None
+    return _string_columns(X[0]) if listed else None
 
 
-def _columns(x: Any) -> list[str] | None:
+def _string_columns(x: Any) -> list[str] | None:
     names = list(getattr(x, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _same_columns(X: Sequence[Any]) -> None:
-    first = _columns(X[0])
+def _check_same_columns(X: Sequence[Any]) -> None:
+    first = _string_columns(X[0])
     for i, x in enumerate(X):
-        if _columns(x) != first:
-            raise BadValue(f"X[{i}]: expected columns {first} as in the first series, got {_columns(x)}")
+        if _string_columns(x) != first:
+            raise BadValue(f"X[{i}]: expected columns {first} as in the first series, got {_string_columns(x)}")
 
 
-def named(features: np.ndarray, X: Any, estimator: Any) -> Any:
-    """What ``transform`` found in X, in a DataFrame with the names of the series where scikit-learn would take the
-    index of X, which has a row for each step."""
-    if not _framed(X) or _get_output_config("transform", estimator)["dense"] != "pandas":
-        return features
-    import pandas as pd
+def check_channels(X: Any, series: Series, names: list[str] | None, d: int, layout: str) -> None:
+    """Raises an error if the channels differ from those of ``fit``, by name where both have names."""
+    got = channel_names(X, layout)
+    if names is not None and got is not None and got != names:
+        raise BadValue(f"X: expected columns {names} as in fit, got {got}")
+    if series[0].shape[1] != d:
+        raise BadValue(f"X: expected {d} channels as in fit, got {series[0].shape[1]}")
 
-    return pd.DataFrame(features, index=X.index.get_level_values(0).unique())
 
+def check_series_order(name: str, values: Any, X: Any) -> None:
+    """Raises an error if ``values`` is indexed by the series of a long DataFrame, but in a different order.
 
-def in_order(name: str, values: Any, X: Any) -> None:
-    """Refuses what has the names of the series for its index, but in another order: pandas would put it in order, and
-    without an index it would be right."""
+    pandas would align the two; we use positions, so a different order would silently pair the wrong rows.
+    """
     index: Any = getattr(values, "index", None)
-    if not _framed(X) or not hasattr(index, "equals"):
+    if not _is_long_frame(X) or not hasattr(index, "equals"):
         return
     names = X.index.get_level_values(0).unique()
     if not index.equals(names) and len(index) == len(names) and index.isin(names).all():
@@ -203,73 +211,61 @@ def in_order(name: str, values: Any, X: Any) -> None:
         )
 
 
-def _framed(X: Any) -> bool:
-    return getattr(getattr(X, "index", None), "nlevels", 1) == 2
+def with_series_index(features: np.ndarray, X: Any, estimator: Any) -> Any:
+    """Features of a long DataFrame X, indexed by series if pandas output is configured.
+
+    scikit-learn itself would use the index of X, which has one row per step.
+    """
+    if not _is_long_frame(X) or _get_output_config("transform", estimator)["dense"] != "pandas":
+        return features
+    import pandas as pd
+
+    return pd.DataFrame(features, index=X.index.get_level_values(0).unique())
 
 
-def same_channels(X: Any, series: Series, names: list[str] | None, d: int, layout: str) -> None:
-    """Refuses series whose channels are not those of fit, by their names where both have them."""
-    found = channel_names(X, layout)
-    if names is not None and found is not None and found != names:
-        raise BadValue(f"X: expected columns {names} as in fit, got {found}")
-    if series[0].shape[1] != d:
-        raise BadValue(f"X: expected {d} channels as in fit, got {series[0].shape[1]}")
-
-
-def _same_channels(series: Series) -> None:
-    d = series[0].shape[1]
-    for i, x in enumerate(series):
-        if x.shape[1] != d:
-            raise BadValue(f"X[{i}]: expected {d} channels as in the first series, got {x.shape[1]}")
-
-
-def _look_at_axes(series: Series, layout: str) -> None:
+def _warn_if_axes_look_swapped(series: Series, layout: str) -> None:
     longest, d = max(len(x) for x in series), series[0].shape[1]
-    if d > SWAPPED * longest:
+    if d > SUSPICIOUS_RATIO * longest:
         other = "channels_last" if layout == "channels_first" else "channels_first"
         warnings.warn(
-            f"X: {d} channels of at most {longest} steps look as if the axes were swapped; nothing was changed. If "
-            f"they are, use layout={other!r}",
+            f"X: {d} channels of at most {longest} steps: the axes look swapped. They are used as given; if they are "
+            f"swapped, set layout={other!r}",
             stacklevel=5,
         )
 
 
-def _refuse_missing(series: Series) -> None:
+def _check_finite(series: Series, nan_allowed: bool) -> None:
     for i, x in enumerate(series):
-        if not np.isfinite(x).all():
-            n, channel = np.argwhere(~np.isfinite(x))[0]
-            what = "NaN" if np.isnan(x[n, channel]) else "inf (infinity)"
-            hint = "; missing='mask' accepts missing values" if what == "NaN" else ""
-            raise BadValue(f"X: expected finite numbers, got {what} in series {i} at step {n}, channel {channel}{hint}")
-
-
-def _refuse_infinite(series: Series) -> None:
-    for i, x in enumerate(series):
-        if np.isinf(x).any():
-            n, channel = np.argwhere(np.isinf(x))[0]
-            raise BadValue(f"X: expected numbers or NaN, got inf in series {i} at step {n}, channel {channel}")
+        bad = np.isinf(x) if nan_allowed else ~np.isfinite(x)
+        if bad.any():
+            n, channel = np.argwhere(bad)[0]
+            nan = np.isnan(x[n, channel])
+            expected, got = "numbers or NaN" if nan_allowed else "finite numbers", "NaN" if nan else "inf (infinity)"
+            hint = "; missing='mask' accepts missing values" if nan else ""
+            raise BadValue(f"X: expected {expected}, got {got} in series {i} at step {n}, channel {channel}{hint}")
 
 
 def _with_mask(x: np.ndarray) -> np.ndarray:
-    """(N, d) to (N, 3d): the last value seen (the first one, before it; 0 if there is none), 1 where it is missing, and
-    log(1 + steps since it was seen)."""
-    N = len(x)
-    gone = np.isnan(x)
-    steps = np.arange(N)[:, None]
-    seen = np.maximum.accumulate(np.where(gone, -1, steps), axis=0)
-    first = np.where(gone.all(0), 0, (~gone).argmax(0))
-    filled = np.take_along_axis(x, np.where(seen < 0, first, seen), axis=0)
-    since = np.log1p(steps - np.where(seen < 0, -1, seen))
-    return np.concatenate([np.nan_to_num(filled), gone.astype(x.dtype), since.astype(x.dtype)], axis=1)
+    """(N, d) to (N, 3d): values with gaps filled, 1 where missing, log(1 + steps since the last observed value).
+
+    Gaps repeat the last observed value, or the first one at the start; a channel without any value is 0.
+    """
+    missing = np.isnan(x)
+    steps = np.arange(len(x))[:, None]
+    last_seen = np.maximum.accumulate(np.where(missing, -1, steps), axis=0)
+    first_seen = np.where(missing.all(0), 0, (~missing).argmax(0))
+    filled = np.take_along_axis(x, np.where(last_seen < 0, first_seen, last_seen), axis=0)
+    since = np.log1p(steps - last_seen)
+    return np.concatenate([np.nan_to_num(filled), missing.astype(x.dtype), since.astype(x.dtype)], axis=1)
 
 
 class Scaling:
-    """Channels standardised by the training set; a constant channel is 0.
+    """Standardises channels by the mean and deviation (d,) of the training set; a constant channel becomes 0.
 
     Example:
         >>> import numpy as np
         >>> from unicornn.estimators._series import Scaling
-        >>> Scaling.of([np.array([[1.0], [3.0]])])(np.array([[5.0]]))
+        >>> Scaling.fit([np.array([[1.0], [3.0]])])(np.array([[5.0]]))
         array([[3.]], dtype=float32)
     """
 
@@ -277,20 +273,20 @@ class Scaling:
         self.mean, self.deviation = mean, deviation
 
     @classmethod
-    def of(cls, series: Series) -> Scaling:
+    def fit(cls, series: Series) -> Scaling:
         count = sum(len(x) for x in series)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = sum(x.sum(0, dtype=np.float64) for x in series) / count
-            square = sum(((x - mean) ** 2).sum(0, dtype=np.float64) for x in series) / count
-        if not np.isfinite(square).all():
-            channel = int(np.isfinite(square).argmin())
+            variance = sum(((x - mean) ** 2).sum(0, dtype=np.float64) for x in series) / count
+        if not np.isfinite(variance).all():
+            channel = int(np.isfinite(variance).argmin())
             raise BadValue(f"X: expected numbers whose squares are finite, got larger ones in channel {channel}")
-        deviation = np.sqrt(square)
-        tiny = deviation <= 1e-12 * np.abs(mean)  # rounding; about a mean of 0, currents in ampere may be as small
-        return cls(np.asarray(mean), np.where(tiny, 1.0, deviation))
+        deviation = np.sqrt(variance)
+        constant = deviation <= 1e-12 * np.abs(mean)  # relative to the mean: 1e-13 may be a signal in tesla
+        return cls(np.asarray(mean), np.where(constant, 1.0, deviation))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """(N, d) in float32. Numbers beyond its range are an error, for what is not finite would pass for a class."""
+        """(N, d) in float32. Values that overflow are an error, because NaN would be classified like any other."""
         with np.errstate(over="ignore", invalid="ignore"):
             u = ((x - self.mean) / self.deviation).astype(np.float32)
         if not np.isfinite(u).all():

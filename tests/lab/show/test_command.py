@@ -10,7 +10,6 @@ from tests.browser import complaints, opened
 from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.lab import cli, tasks
-from unicornn.lab.errors import NotARun
 from unicornn.lab.training import resolve, train
 
 
@@ -105,7 +104,7 @@ def test_models_that_are_rejected(folder, tmp_path):
     out = tmp_path / "page.html"
     with pytest.raises(BadValue, match=r"^file: "):
         invoke("show", folder / "classes", "--out", out)
-    with pytest.raises(NotARun, match=r"made by `unicornn train` or `unicornn fit`"):
+    with pytest.raises(BadValue, match="made by `unicornn train` or `unicornn fit`"):
         invoke("export", folder, "--to", out)
     with pytest.raises(BadValue, match=r"^kind: .*segments=1"):
         invoke("export", folder / "classes", "--kind", "step", "--to", out)

@@ -64,8 +64,7 @@ def small_imdb(source):
 
 @pytest.fixture
 def eigenworms_source(source):
-    """40 series of 50 steps, one of which occurs twice."""
-    pytest.importorskip("aeon.datasets")
+    """40 series of 50 steps, one of which is there twice."""
     u = np.random.default_rng(0).normal(3, 2, (40, 50, 6)).round(4)
     u[37] = u[2]
     labels = [str(1 + i % 5) for i in range(40)]

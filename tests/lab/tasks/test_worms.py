@@ -8,7 +8,7 @@ from reproduction.by_hand import right_in
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
-from unicornn.lab.data._formats import read_ts
+from unicornn.lab.data._ts import read_ts
 from unicornn.lab.tasks._views import mean_and_deviation, moments
 
 EIGENWORMS, WORMS44 = tasks.find("eigenworms"), tasks.find("worms44")
@@ -173,8 +173,7 @@ def test_real_eigenworms(real):
 
 
 def test_real_ts(real):
-    """A real file of the archive to which EigenWorms belongs."""
-    pytest.importorskip("aeon.datasets")
+    """A real file of the archive that EigenWorms is in."""
     path = real.data / "uea" / "AtrialFibrillation_TRAIN.ts"
     if not path.exists():
         pytest.skip("no uea/AtrialFibrillation_TRAIN.ts in UNICORNN_DATA")

@@ -1,4 +1,4 @@
-"""The commands for one's own files: ``unicornn fit | predict | features``."""
+"""The commands for files of time series: ``unicornn fit | predict | features``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ console = Console()
 commands = typer.Typer()
 
 SeriesFile = Annotated[
-    Path, typer.Argument(help=".csv, .parquet, .ts, .tsv or .npz, or a folder of .wav files.", metavar="FILE")
+    Path, typer.Argument(help=".csv, .parquet, .ts, .tsv or .npz file, or folder of .wav files.", metavar="FILE")
 ]
-ModelFolder = Annotated[Path, typer.Argument(help="A folder, as `unicornn fit` makes.", metavar="MODEL")]
-IdColumn = Annotated[str | None, typer.Option("--id", help="Column that names the series, of a table in long form.")]
-TimeColumn = Annotated[str | None, typer.Option("--time", help="Column of times, of a table in long form.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what was understood.")]
+ModelFolder = Annotated[Path, typer.Argument(help="Folder made by `unicornn fit`.", metavar="MODEL")]
+OutFile = Annotated[Path | None, typer.Option(help="Output .csv file; printed by default.")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Column of series names, in a long table.")]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="Column of times, in a long table.")]
+TrueColumn = Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print how the file is interpreted.")]
 
 
 @commands.command("fit")
@@ -32,37 +34,37 @@ def fit_series(
     file: SeriesFile,
     *,
     target: Annotated[
-        str | None, typer.Option(help="Column or array to be predicted; .ts and .tsv bring theirs.")
+        str | None, typer.Option(help="Column or array to predict; .ts and .tsv files have their own.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of the model.")] = Path("model"),
+    out: Annotated[Path, typer.Option(help="Folder of the model.")] = Path("model"),
     model: Annotated[str, typer.Option(help="bank, network or both.")] = "bank",
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
-    budget: Annotated[float | None, typer.Option(help="Seconds at most, for a network.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Time limit in seconds, if a network is trained.")] = None,
     segments: Annotated[
-        int | None, typer.Option(help="Pieces in which a network measures energies; 1 for live use and ONNX steps.")
+        int | None, typer.Option(help="Segments in which a network measures energies; 1 for streams and ONNX steps.")
     ] = None,
     missing: Annotated[
-        str | None, typer.Option(help="refuse or mask, of missing values; by default mask if FILE has some.")
+        str | None, typer.Option(help="error or mask: how to treat missing values; mask if FILE has some.")
     ] = None,
     id_: IdColumn = None,
     time: TimeColumn = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Fits a classifier or a regressor to a file of time series, and saves it with a page about it, report.html."""
-    from unicornn.lab.fit import fit_file, read, scan
+    """Fit a classifier or a regressor to a file of time series; save it with a page about it, report.html."""
+    from unicornn.lab.fit import fit_file, read, stream
     from unicornn.lab.fit._fit import NO_TARGET
     from unicornn.lab.fit._report import write_report
 
-    none = target is None and file.suffix.lower() not in (".ts", ".tsv")
-    if none and not dry_run:
-        raise BadValue(NO_TARGET)
+    no_target = target is None and file.suffix.lower() not in (".ts", ".tsv")
     if dry_run:
-        _show(file, scan(file, target, id_, time))
-        if none:
-            console.print("no target: --target names the column or array to be predicted")
+        _print_description(file, stream(file, target, id_, time, whole_series=False))
+        if no_target:
+            console.print("no target: --target names the column or array to predict")
         return
+    if no_target:
+        raise BadValue(NO_TARGET)
     data = read(file, target, id_, time)
-    _show(file, [data])
+    _print_description(file, [data])
     given = {"missing": missing, "segments": segments}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with locked(out):
@@ -71,79 +73,60 @@ def fit_series(
         )
         write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
-    console.print(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}", highlight=False, soft_wrap=True)
+    print_line(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}")
 
 
-@commands.command("predict")
-def predict_series(
-    model: ModelFolder,
-    file: SeriesFile,
-    *,
-    out: Annotated[Path | None, typer.Option(help="A .csv for the predictions; else they are printed.")] = None,
-    id_: IdColumn = None,
-    time: TimeColumn = None,
-    dry_run: DryRun = False,
-    target: Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")] = None,
-) -> None:
-    """Predicts the targets of the series in a file: one row for each, with the probabilities of the classes."""
-    from unicornn.lab.fit import predict_file
-
-    _write(predict_file, model, file, out, id_, time, dry_run, target)
+def print_line(text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
 
 
-@commands.command("features")
-def write_features(
-    model: ModelFolder,
-    file: SeriesFile,
-    *,
-    out: Annotated[Path | None, typer.Option(help="A .csv for the features; else they are printed.")] = None,
-    id_: IdColumn = None,
-    time: TimeColumn = None,
-    dry_run: DryRun = False,
-    target: Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")] = None,
-) -> None:
-    """The features by which a model predicts: one row for each series in a file."""
-    from unicornn.lab.fit import features_file
-
-    _write(features_file, model, file, out, id_, time, dry_run, target)
-
-
-def _show(file: Path, parts: Iterable[Any]) -> None:
-    """Prints what was understood."""
-    from unicornn.lab.fit._data import described
+def _print_description(file: Path, parts: Iterable[Any]) -> None:
+    from unicornn.lab.fit._data import describe
 
     table = Table("file", escape(str(file)))
-    for name, value in described(parts):
+    for name, value in describe(parts):
         table.add_row(name, escape(value))
     console.print(table)
 
 
-def _write(
-    make: Any,
-    model: Path,
-    file: Path,
-    out: Path | None,
-    id_: str | None,
-    time: str | None,
-    dry_run: bool,
-    target: str | None,
-) -> None:
-    from unicornn.estimators import load
-    from unicornn.lab.fit import stream
+def _add_command(name: str, function: str, description: str) -> None:
+    """Adds a command that applies a function of ``unicornn.lab.fit`` to the series in a file, some at a time."""
 
-    estimator = load(model)
-    parts = stream(file, target, id_, time, estimator.about_.get("target"))
-    if dry_run:
-        _show(file, parts)
-        return
-    tables = (make(estimator, data) for data in parts)
-    if out is None:
-        for i, table in enumerate(tables):
-            typer.echo(table.to_csv(index=False, header=i == 0), nl=False)
-        return
-    rows = 0
-    with atomic_write(out, "w") as page:
-        for i, table in enumerate(tables):
-            table.to_csv(page, index=False, header=i == 0)
-            rows += len(table)
-    console.print(f"wrote {escape(str(out))}: {rows:,} rows", highlight=False, soft_wrap=True)
+    @commands.command(name, help=description)
+    def apply(
+        model: ModelFolder,
+        file: SeriesFile,
+        *,
+        out: OutFile = None,
+        id_: IdColumn = None,
+        time: TimeColumn = None,
+        dry_run: DryRun = False,
+        target: TrueColumn = None,
+    ) -> None:
+        from unicornn import load_model
+        from unicornn.lab import fit
+
+        estimator = load_model(model)
+        parts = fit.stream(file, target, id_, time, ignored=estimator.about_.get("target"))
+        if dry_run:
+            _print_description(file, parts)
+            return
+        tables = (getattr(fit, function)(estimator, data) for data in parts)
+        if out is None:
+            for i, table in enumerate(tables):
+                typer.echo(table.to_csv(index=False, header=i == 0), nl=False)
+            return
+        rows = 0
+        with atomic_write(out, "w") as page:
+            for i, table in enumerate(tables):
+                table.to_csv(page, index=False, header=i == 0)
+                rows += len(table)
+        print_line(f"wrote {escape(str(out))}: {rows:,} rows")
+
+
+_add_command(
+    "predict",
+    "predict_file",
+    "Predict the targets of the series in a file: one row per series, with the probabilities of classes.",
+)
+_add_command("features", "features_file", "Write the features from which a model predicts: one row per series.")

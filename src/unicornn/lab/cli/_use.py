@@ -1,4 +1,4 @@
-"""The commands for what has been trained or fitted: ``unicornn show | export``."""
+"""The commands for trained or fitted models: ``unicornn show | export``."""
 
 from __future__ import annotations
 
@@ -6,37 +6,33 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from unicornn.lab.cli._files import IdColumn, TimeColumn
+from unicornn.lab.cli._files import IdColumn, TimeColumn, TrueColumn, console, print_line
 from unicornn.lab.cli._options import DataFolder, TaskFile, source_in, task_named
 
-console = Console()
 commands = typer.Typer()
 
-AnyModel = Annotated[
-    Path, typer.Argument(help="A folder that `unicornn train` or `unicornn fit` made.", metavar="MODEL")
-]
+AnyModel = Annotated[Path, typer.Argument(help="Folder made by `unicornn train` or `unicornn fit`.", metavar="MODEL")]
 
 
 @commands.command("show")
 def write_show(
     model: AnyModel,
     file: Annotated[
-        Path | None, typer.Argument(help="Time series, as for `unicornn fit`; for a run, else those of its task.")
+        Path | None, typer.Argument(help="Time series, as for `unicornn fit`; by default the data of a run's task.")
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="The page.")] = Path("show.html"),
+    out: Annotated[Path, typer.Option(help="HTML file.")] = Path("show.html"),
     split: Annotated[str, typer.Option(help="train, valid or test, of a run's task.")] = "test",
-    samples: Annotated[int, typer.Option(help="How many are to be chosen from.", min=1)] = 6,
+    samples: Annotated[int, typer.Option(help="Number of samples to choose from.", min=1)] = 6,
     id_: IdColumn = None,
     time: TimeColumn = None,
-    target: Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")] = None,
+    target: TrueColumn = None,
     task: TaskFile = None,
     data: DataFolder = None,
 ) -> None:
-    """One HTML page in which the network runs on samples of its data, forwards and backwards."""
+    """Write an HTML page in which the network runs on samples of its data, forwards and backwards."""
     from unicornn.lab.show import write_file_page, write_run_page
 
     if file is None:
@@ -44,26 +40,22 @@ def write_show(
     else:
         from unicornn.lab.fit import read
 
-        given = read(file, target, id_, time)
-        page = write_file_page(model, given, out, title=file.name, samples=samples, task=task_named(task))
-    _print(f"wrote {escape(str(page))}")
+        series = read(file, target, id_, time)
+        page = write_file_page(model, series, out, title=file.name, samples=samples, task=task_named(task))
+    print_line(f"wrote {escape(str(page))}")
 
 
 @commands.command("export")
 def export_model(
     model: AnyModel,
-    to: Annotated[Path, typer.Option(help="The ONNX file.")] = Path("model.onnx"),
-    kind: Annotated[str, typer.Option(help="sequence, or step for live use.")] = "sequence",
+    to: Annotated[Path, typer.Option(help="ONNX file.")] = Path("model.onnx"),
+    kind: Annotated[str, typer.Option(help="sequence, or step for streams.")] = "sequence",
     task: TaskFile = None,
 ) -> None:
-    """The network as an ONNX file, checked against PyTorch in onnxruntime."""
+    """Export the network as an ONNX file, and compare it with PyTorch in onnxruntime."""
+    from unicornn import load_model
     from unicornn.export import onnx
-    from unicornn.lab._model_folder import model_in
 
-    with console.status("Writing and comparing"):
-        path = onnx(model_in(model, task=task_named(task)), to, kind)
-    _print(f"wrote {escape(str(path))}")
-
-
-def _print(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
+    with console.status("Exporting and comparing"):
+        path = onnx(load_model(model, task=task_named(task)), to, kind)
+    print_line(f"wrote {escape(str(path))}")

@@ -1,9 +1,8 @@
-"""Readers of the data sets' file formats: idx (MNIST), .npz, CIFAR-10's binary files, .ts (the UEA archive)."""
+"""The file formats of the data sets: idx (MNIST), CIFAR's binary, .npz; see ``_ts`` for .ts."""
 
 from __future__ import annotations
 
 import math
-from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -63,26 +62,3 @@ def read_cifar10(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     if labels.max() > 9:
         raise CorruptData(f"{name}: expected labels from 0 to 9, got {labels.max()}")
     return records[:, 1:].reshape(-1, 3, 32, 32), labels
-
-
-def read_ts(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Series (n, N, d) in float32, and their classes (text) or numbers (n,), from a .ts file, with aeon.
-
-    Series of different lengths, with missing values or with time stamps, which nothing here looks at, are refused.
-    """
-    try:
-        from aeon.datasets import load_from_ts_file
-    except ImportError as error:
-        raise ImportError(f"{path}: reading .ts files needs aeon: pip install 'unicornn[ts]'") from error
-    try:
-        with ordinary(path).open(encoding="utf-8", errors="replace") as file:
-            for line in takewhile(lambda line: not line.lower().startswith("@data"), file):
-                if line.lower().split() == ["@timestamps", "true"]:
-                    raise ValueError("its series have time stamps, which may not be evenly spaced")
-        series, target = load_from_ts_file(str(path))
-        u = np.asarray(series, np.float32).transpose(0, 2, 1)
-    except (OSError, ValueError, LookupError, UnicodeDecodeError) as error:
-        raise CorruptData(f"{path}: expected a .ts file with series of equal length: {error}") from error
-    if not len(u) or not np.isfinite(u).all():
-        raise CorruptData(f"{path}: expected series without missing values, got {len(u)} of which some have them")
-    return u, np.asarray(target)

@@ -1,4 +1,4 @@
-"""What was read from a file of time series, and what is to be said about it."""
+"""Series read from a file, with their names and targets, and their description."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from unicornn.errors import BadValue, CorruptData
 
-NUMBERS, TEXT = "fiub", "US"  # numpy's kinds
-EVEN = 1.02  # times the shortest step between two times is the longest, at most, if sampling is regular
-MANY = 20  # a target of numbers with more values than this, and than a tenth of the series, is a quantity
+NUMBERS, TEXT = "fiub", "US"  # NumPy's kinds
+REGULAR = 1.02  # maximum ratio of the longest to the shortest time step if sampling is regular
+MAX_CLASSES = 20  # numeric targets with more values than this, and than a tenth of the series, are quantities
 
 
 @dataclass
@@ -22,11 +22,12 @@ class Data:
     """Series (N_i, d) with their names, channels and targets.
 
     Attributes:
-        form: how the file was understood, in words.
-        ids: the series' names.
-        channels: d names.
-        target: (n,) text or numbers, or None.
-        times: each series' times, where there are any.
+        form: How the file was interpreted, in words.
+        series: Arrays (N_i, d).
+        ids: Names of the series.
+        channels: Names of the d channels.
+        target: Text or numbers (n,), or None.
+        times: Times of each series, or empty.
     """
 
     form: str
@@ -36,15 +37,34 @@ class Data:
     target: np.ndarray | None = None
     times: list[np.ndarray] = field(default_factory=list)
 
-    def check(self, path: Path, whole: bool = True) -> Self:
-        """The same, if all series are numbers (N, d) with N, d >= 1 and every target is there; errors name the file.
-        A part of a series that is not ``whole`` may have no values."""
+    @classmethod
+    def join(cls, parts: Iterable[Self]) -> Self:
+        """Joins the parts of a file; a series may be in several parts, in order."""
+        values: dict[str, list[np.ndarray]] = {}
+        times: dict[str, list[np.ndarray]] = {}
+        targets: dict[str, Any] = {}
+        for part in parts:
+            for name, x in zip(part.ids, part.series, strict=True):
+                values.setdefault(name, []).append(x)
+            for name, t in zip(part.ids, part.times, strict=False):
+                times.setdefault(name, []).append(t)
+            targets |= {} if part.target is None else dict(zip(part.ids, part.target, strict=True))
+        series = [each[0] if len(each) == 1 else np.concatenate(each) for each in values.values()]
+        target = np.array(list(targets.values())) if targets else part.target
+        clocks = [np.concatenate(each) for each in times.values()]
+        return cls(part.form, series, list(values), part.channels, target, clocks)
+
+    def check(self, path: Path, complete: bool = True) -> Self:
+        """Returns itself if all series are numbers (N, d) with N, d >= 1 and no target is missing.
+
+        Errors name the file. Unless the series are ``complete``, they may consist of missing values only.
+        """
         if not self.series:
             raise CorruptData(f"{path}: expected at least one series, got none")
         for name, x in zip(self.ids, self.series, strict=True):
             if x.dtype.kind not in NUMBERS or x.ndim != 2 or 0 in x.shape:
                 raise CorruptData(f"{path}: expected numbers (N, d) as series {name}, got {x.dtype} {x.shape}")
-            if (whole and np.isnan(x).all()) or np.isinf(x).any():
+            if (complete and np.isnan(x).all()) or np.isinf(x).any():
                 got = "infinity" if np.isinf(x).any() else "none"
                 raise CorruptData(f"{path}: expected finite values in series {name}, got {got}")
         if self.target is None:
@@ -52,9 +72,9 @@ class Data:
         kind = self.target.dtype.kind
         if kind not in NUMBERS + TEXT or self.target.shape != (len(self.series),):
             raise CorruptData(f"{path}: expected a number or a name as every target, got {self.target.dtype}")
-        there = np.char.strip(self.target).astype(bool) if kind in TEXT else np.isfinite(self.target)
-        if not there.all():
-            name = self.ids[int(there.argmin())]
+        valid = np.char.strip(self.target).astype(bool) if kind in TEXT else np.isfinite(self.target)
+        if not valid.all():
+            name = self.ids[int(valid.argmin())]
             raise CorruptData(f"{path}: expected a finite number or a name as the target of series {name}, got none")
         return self
 
@@ -64,21 +84,25 @@ class Data:
         return self.target is not None and _is_quantity(self.target)
 
     def described(self) -> list[tuple[str, str]]:
-        """What was understood, as names and values."""
-        return described([self])
+        """Rows of ``describe`` for these series."""
+        return describe([self])
+
+    def first_with_gaps(self) -> str | None:
+        """Name of the first series with a missing value."""
+        return next((name for name, x in zip(self.ids, self.series, strict=True) if np.isnan(x).any()), None)
 
     def check_channels(self, expected: list[str]) -> None:
-        """Raises an error that names the channels which a model does not know, or misses."""
+        """Raises an error that names the channels which are missing or unknown to a model."""
         if self.channels == expected:
             return
-        absent = [name for name in expected if name not in self.channels]
-        other = [name for name in self.channels if name not in expected]
-        if not absent and not other:
-            raise BadValue(f"channels: expected the order {_few(expected)}, got {_few(self.channels)}")
+        missing = [name for name in expected if name not in self.channels]
+        unknown = [name for name in self.channels if name not in expected]
+        if not missing and not unknown:
+            raise BadValue(f"channels: expected the order {_shorten(expected)}, got {_shorten(self.channels)}")
         raise BadValue(
-            f"channels: expected {_few(expected)} as the model was fitted with"
-            + (f"; {_few(absent)} missing" if absent else "")
-            + (f"; {_few(other)} unknown" if other else "")
+            f"channels: expected {_shorten(expected)} as the model was fitted with"
+            + (f"; {_shorten(missing)} missing" if missing else "")
+            + (f"; {_shorten(unknown)} unknown" if unknown else "")
         )
 
 
@@ -86,66 +110,63 @@ def _is_quantity(target: np.ndarray) -> bool:
     if target.dtype.kind not in "fiu":
         return False
     different = len(np.unique(target))
-    whole = bool((target == np.round(target)).all())
-    return different > max(MANY, len(target) // 10) or (not whole and different > len(target) // 2)
+    integers = bool((target == np.round(target)).all())
+    return different > max(MAX_CLASSES, len(target) // 10) or (not integers and different > len(target) // 2)
 
 
-def described(parts: Iterable[Data]) -> list[tuple[str, str]]:
-    """What was understood of a file that comes in parts, as names and values. A series may be in several parts, with
-    the last time of the part before, if there are times.
+def describe(parts: Iterable[Data]) -> list[tuple[str, str]]:
+    """Describes a file that is read in parts, as rows (name, value). A series may be in several parts.
 
     Example:
         >>> import numpy as np
-        >>> from unicornn.lab.fit._data import Data, described
+        >>> from unicornn.lab.fit._data import Data, describe
         >>> first, second = (Data("npz", [np.zeros((5, 1))], [name], ["x"], np.array(["Ann"])) for name in "ab")
-        >>> described([first, second, second])[1:3]
+        >>> describe([first, second, second])[1:3]
         [('series', '2'), ('steps', '5 to 10')]
     """
     steps: Counter[str] = Counter()
     gaps: Counter[str] = Counter()
     targets: dict[str, Any] = {}
-    paces: dict[str, tuple[float, float]] = {}
-    timed = False
+    last_time: dict[str, float] = {}
+    time_steps: dict[str, tuple[float, float]] = {}  # shortest and longest
     for part in parts:
-        form, channels = part.form, part.channels
         for name, x in zip(part.ids, part.series, strict=True):
             steps[name] += len(x)
             gaps[name] += int(np.isnan(x).sum())
         targets |= {} if part.target is None else dict(zip(part.ids, part.target, strict=True))
-        timed = timed or bool(part.times)
-        for name, own in zip(part.ids, part.times, strict=False):
-            low, high = paces.get(name, (np.inf, 0.0))
-            pace = np.diff(own)
-            paces[name] = min(low, pace.min(initial=np.inf)), max(high, pace.max(initial=0.0))
-    lengths, missing = list(steps.values()), gaps.total()
-    uneven = [name for name, (low, high) in paces.items() if high > EVEN * low]
-    with_gaps = [name for name, count in gaps.items() if count]
-    shortest, longest = min(lengths), max(lengths)
+        for name, times in zip(part.ids, part.times, strict=False):
+            between = np.diff(times, prepend=last_time.get(name, np.array([])))
+            low, high = time_steps.get(name, (np.inf, 0.0))
+            time_steps[name] = min(low, between.min(initial=np.inf)), max(high, between.max(initial=0.0))
+            last_time[name] = times[-1]
+    shortest, longest = min(steps.values()), max(steps.values())
     rows = [
-        ("form", form),
-        ("series", f"{len(lengths):,}"),
+        ("form", part.form),
+        ("series", f"{len(steps):,}"),
         ("steps", f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"),
-        ("channels", f"{len(channels)}: {_few(channels)}"),
+        ("channels", f"{len(part.channels)}: {_shorten(part.channels)}"),
     ]
     if targets:
-        rows.append(("target", _targets(np.array(list(targets.values())))))
-    count = f"{missing:,} value{'s' if missing > 1 else ''}"
-    rows.append(("gaps", f"{count} in {len(with_gaps):,} series, first in {with_gaps[0]}" if missing else "none"))
-    if timed:
-        irregular = f"irregular in {len(uneven):,} series ({_few(uneven)}); steps are taken as they come"
+        rows.append(("target", _describe_targets(np.array(list(targets.values())))))
+    with_gaps = [name for name, count in gaps.items() if count]
+    count = f"{gaps.total():,} value{'s' if gaps.total() > 1 else ''}"
+    rows.append(("gaps", f"{count} in {len(with_gaps):,} series, first in {with_gaps[0]}" if with_gaps else "none"))
+    if time_steps:
+        uneven = [name for name, (low, high) in time_steps.items() if high > REGULAR * low]
+        irregular = f"irregular in {len(uneven):,} series ({_shorten(uneven)}); time differences are ignored"
         rows.append(("sampling", irregular if uneven else "regular"))
     return rows
 
 
-def _targets(target: np.ndarray) -> str:
+def _describe_targets(target: np.ndarray) -> str:
     if _is_quantity(target):
         numbers = target.astype(float)
         return f"a quantity, {numbers.min():g} to {numbers.max():g}: regression"
     names, counts = np.unique(target, return_counts=True)
-    each = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
-    return f"{len(names)} classes, {_few(each)}: classification"
+    classes = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
+    return f"{len(names)} classes, {_shorten(classes)}: classification"
 
 
-def _few(names: list[str], most: int = 8) -> str:
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
+def _shorten(names: list[str], most: int = 8) -> str:
+    text = ", ".join(map(str, names[:most]))
+    return text if len(names) <= most else f"{text}, … ({len(names)} in all)"

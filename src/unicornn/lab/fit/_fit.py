@@ -1,29 +1,28 @@
-"""``unicornn fit``, ``predict`` and ``features``: from a file to a model, and from a model and a file to a table."""
+"""Fits a model to the data of a file, and applies a model to it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from unicornn.errors import BadValue
-from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, load
+from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.estimators._base import Estimator
 from unicornn.lab.fit._data import Data
 
-NO_TARGET = "--target: expected the name of what is to be predicted, got none"
+NO_TARGET = "--target: expected the name of the column or array to predict, got none"
 
 
 def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -> Any:
-    """Fits a classifier, or a regressor where the target is a quantity, and saves it to a folder.
+    """Fits a classifier, or a regressor if the target is a quantity, and saves it to a folder.
 
     Args:
-        data: what ``read`` returned, with a target.
-        out: the folder of the model.
-        target: its name, which the model remembers: such a column of another table is not taken for a channel.
-        options: of the estimator.
+        data: Result of ``read``, with a target.
+        out: Folder of the model.
+        target: Name of the target. The model stores it, so that ``predict`` does not use this column as a channel.
+        options: Options of the estimator.
 
     Example:
         >>> import tempfile
@@ -38,7 +37,7 @@ def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -
     """
     if data.target is None:
         raise BadValue(NO_TARGET)
-    if _with_gaps(data) is not None:
+    if data.first_with_gaps() is not None:
         options.setdefault("missing", "mask")
     estimator = (UnICORNNRegressor if data.regression else UnICORNNClassifier)(**options)
     estimator.fit(data.series, data.target)
@@ -49,65 +48,48 @@ def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -
     return estimator
 
 
-def predict_file(model: Path | Estimator, data: Data) -> pd.DataFrame:
-    """A row for each series: its name, the prediction, and the probabilities of the classes; the model may be a folder.
+def predict_file(estimator: Estimator, data: Data) -> pd.DataFrame:
+    """One row per series: its name, the prediction, and the probabilities of classes.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> import numpy as np
-        >>> from unicornn.lab.fit import fit_file, predict_file, read
+        >>> from unicornn.lab.fit import features_file, fit_file, predict_file, read
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path, model = Path(folder) / "a.npz", Path(folder) / "model"
+        ...     path = Path(folder) / "a.npz"
         ...     np.savez(path, X=np.eye(6), y=[0, 1] * 3)
-        ...     _ = fit_file(read(path, "y"), model, random_state=0)
-        ...     table = predict_file(model, read(path))
-        >>> list(table.columns[:2])
-        ['series', 'prediction']
+        ...     model = fit_file(read(path, "y"), Path(folder) / "model", random_state=0)
+        ...     predictions, features = predict_file(model, read(path)), features_file(model, read(path))
+        >>> list(predictions.columns), list(features.columns[:2])
+        (['series', 'prediction', 'p(0)', 'p(1)'], ['series', 'w6_level_y0_mean'])
     """
-    estimator = _model(model, data)
+    _check_data(estimator, data)
     if not isinstance(estimator, UnICORNNClassifier):
         return pd.DataFrame({"series": data.ids, "prediction": estimator.predict(data.series)})
-    likely = estimator.predict_proba(data.series)
-    columns = {f"p({name})": column for name, column in zip(estimator.classes_, likely.T, strict=True)}
-    return pd.DataFrame({"series": data.ids, "prediction": estimator.classes_[likely.argmax(1)], **columns})
+    probabilities = estimator.predict_proba(data.series)
+    columns = {f"p({name})": column for name, column in zip(estimator.classes_, probabilities.T, strict=True)}
+    return pd.DataFrame({"series": data.ids, "prediction": estimator.classes_[probabilities.argmax(1)], **columns})
 
 
-def features_file(model: Path | Estimator, data: Data) -> pd.DataFrame:
-    """A row for each series: its name and its features; the model may be a folder.
+def features_file(estimator: Estimator, data: Data) -> pd.DataFrame:
+    """One row per series: its name and the model's features.
 
     Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from unicornn.lab.fit import features_file, fit_file, read
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path, model = Path(folder) / "a.npz", Path(folder) / "model"
-        ...     np.savez(path, X=np.eye(6), y=[0, 1] * 3)
-        ...     _ = fit_file(read(path, "y"), model, random_state=0)
-        ...     table = features_file(model, read(path))
-        >>> list(table.columns[:2])
-        ['series', 'w6_level_y0_mean']
+        >>> from unicornn.lab.fit import features_file  # see predict_file
     """
-    estimator = _model(model, data)
+    _check_data(estimator, data)
     features = pd.DataFrame(estimator.transform(data.series), columns=estimator.get_feature_names_out())
     return pd.concat([pd.Series(data.ids, name="series"), features], axis=1)
 
 
-def _model(model: Path | Estimator, data: Data) -> Any:
-    """The estimator, if it can be asked about these series."""
-    estimator = load(model) if isinstance(model, Path) else model
+def _check_data(estimator: Estimator, data: Data) -> None:
+    """Raises an error unless the data has the model's channels and no gaps that it cannot handle."""
     if estimator.channel_names_ is not None:
         data.check_channels(estimator.channel_names_)
-    gap = _with_gaps(data)
+    gap = data.first_with_gaps()
     if gap is not None and estimator.missing == "error":
         raise BadValue(
-            f"series {gap}: expected no missing values, as in the file that the model was fitted to, got some; "
+            f"series {gap}: expected no missing values, because the model was fitted to a file without; "
             "fit it again with --missing mask"
         )
-    return estimator
-
-
-def _with_gaps(data: Data) -> str | None:
-    """The name of the first series in which something is missing."""
-    return next((name for name, x in zip(data.ids, data.series, strict=True) if np.isnan(x).any()), None)

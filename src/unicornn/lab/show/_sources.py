@@ -10,8 +10,8 @@ import torch
 
 from unicornn import _checks as checks
 from unicornn._fitted import FittedNetwork, is_estimator
+from unicornn._load import load_model, read_model_config
 from unicornn.errors import BadValue
-from unicornn.lab._model_folder import is_estimator_folder, model_in
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.fit._data import Data
@@ -55,7 +55,7 @@ def write_run_page(
         'page.html'
     """
     run = run if isinstance(run, Run) else Run(run)
-    if is_estimator_folder(run.path):
+    if read_model_config(run.path).get("format") == "unicornn.estimators":
         raise BadValue(f"file: expected a file of series for the estimator in {run.path}, got none")
     checks.choice("split", split, ("train", "valid", "test"))
     checks.integer("samples", samples, 1)
@@ -113,7 +113,7 @@ def write_file_page(
         'page.html'
     """
     checks.integer("samples", samples, 1)
-    model = model if is_estimator(model) else model_in(model, task=task)
+    model = model if is_estimator(model) else load_model(model, task=task)
     network, series, note = model, data.series, ""
     classes = None
     if is_estimator(model):
@@ -121,7 +121,7 @@ def write_file_page(
         classes = network.names.get("classes")
         if model.channel_names_ is not None:
             data.check_channels(model.channel_names_)
-        series = [model._scaling(x) for x in model._seen(data.series)]
+        series = [model._scaling(x) for x in model._read_known(data.series)]
         note = "the signal is standardised as in fit"
         if model.missing != "error":
             note += ", with a channel for where each is missing and one for the time since its last value"

@@ -22,8 +22,9 @@ import torch
 from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.data._formats import read_npz, read_ts
+from unicornn.lab.data._formats import read_npz
 from unicornn.lab.data._splits import split_70_15_15, stratified_folds
+from unicornn.lab.data._ts import read_ts
 from unicornn.lab.tasks._augment import crop
 from unicornn.lab.tasks._base import Quoted, Split, Splits, Task, Training
 from unicornn.lab.tasks._views import Augmented, Slices, mean_and_deviation, moments, split_rows
