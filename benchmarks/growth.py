@@ -1,4 +1,4 @@
-"""Growth of gradients with the length: driven neurons, two layers, the worst input, suggested time steps.
+"""Growth of gradients with the length: driven neurons, one and two layers, suggested time steps.
 
 python -m benchmarks.theory growth       # results/growth.json; also on real signals if UNICORNN_DATA names their folder
 """
@@ -103,25 +103,6 @@ def paper() -> dict[str, dict[str, Any]]:
     return result
 
 
-def worst(a: float, w: float, alpha: float, N: int) -> dict[str, float]:
-    """Worst input for one neuron: it saturates the tanh where that feeds the tangent, not where it drains it.
-
-    The input depends on the tangent (δy, δz), so no layer can run this.
-    """
-    y = z = δy = 0.0
-    δz, logarithm = 1.0, 0.0
-    for _ in range(N):
-        t = math.tanh(w * y + 20.0) if δy * δz > 0 else 0.0
-        z -= a * (t + alpha * y)
-        y += a * z
-        δz -= a * (w * (1 - t * t) + alpha) * δy
-        δy += a * δz
-        size = math.hypot(δy, δz)
-        logarithm += math.log(size)
-        δy, δz = δy / size, δz / size
-    return {"a": a, "w": w, "alpha": alpha, "measured": logarithm / N, "bound": a * w / (4 * math.sqrt(alpha + w / 2))}
-
-
 def signals(folder: Path) -> dict[str, Tensor]:
     """Real signals, (N, 4, d), standardised: four worms, four bearings and four PPGs, as far as they are available."""
 
@@ -170,7 +151,6 @@ def measure(quick: bool) -> dict[str, Any]:
         "fits": fits(rows),
         "layers": layers(long),
         "paper": paper() if not quick else {},
-        "worst": [worst(0.05, w, alpha, 20_000) for alpha in ALPHAS for w in WEIGHTS],
         "suggested": suggested((long,) if quick else (10_000, 100_000, 300_000, long)),
         "speed": speed(long),
         "plot": dataclasses.asdict(plots.growth(seeded(2, 32, 2), white_noise(long))),

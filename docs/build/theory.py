@@ -77,11 +77,6 @@ def growth_tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
         "lengths": table(
             ["a (α = 1, σ = 0.2)", "w", *(f"N = {n:,}" for n in sorted({row["N"] for row in rows}))], lengths
         ),
-        "worst": table(
-            ["a", "α", "w", "measured per step", "bound"],
-            [[r["a"], f"{r['alpha']:g}", f"{r['w']:g}", f"{r['measured']:.2e}", f"{r['bound']:.2e}"]
-             for r in result["worst"]],
-        ),
         "fits": table(
             ["α", "exponent per step", "off by a factor of, at most", "neurons"],
             [[f"{r['alpha']:g}", f"{r['factor']:.2g} a^{r['a']:.2f} σ^{r['sigma']:.2f} w^{r['w']:.2f}",
