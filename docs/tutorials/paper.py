@@ -69,8 +69,8 @@ plots.energy(layer, constant).draw()
 # Back in time
 # ------------
 # Each half of a step adds to one variable a function of the other, so it can be inverted: Eq. (7). In floating-point
-# arithmetic the inverse is exact up to rounding, which grows with the length. The layer rounds every increment to a grid
-# before adding it, and its inverse is exact at any length:
+# arithmetic the inverse is exact up to rounding, which grows with the length. The layer rounds every increment to a
+# grid before adding it, and its inverse is exact at any length:
 
 _, end = layer(u)
 start = layer.inverse(u, end)
@@ -84,8 +84,8 @@ for N in (250, 1000, 4000):
 # %%
 # Volume
 # ------
-# The Jacobian of a step, Suppl. Eq. (21), has determinant one for all weights and inputs, so no direction of phase space
-# can shrink unless another grows.
+# The Jacobian of a step, Suppl. Eq. (21), has determinant one for all weights and inputs, so no direction of phase
+# space can shrink unless another grows.
 
 determinants = torch.linalg.det(theory.jacobian(layer, u).double())
 print("largest deviation of a determinant from 1:", float((determinants - 1).abs().max()))
@@ -93,8 +93,8 @@ print("largest deviation of a determinant from 1:", float((determinants - 1).abs
 # %%
 # Proposition C.1: states are bounded
 # -----------------------------------
-# Starting from zero, Suppl. Eq. (7) bounds the hidden states by a constant times √t. Its proof holds for a time of order
-# 1/β; ``bounds`` computes the last step it covers.
+# Starting from zero, Suppl. Eq. (7) bounds the hidden states by a constant times √t. Its proof holds for a time of
+# order 1/β; ``bounds`` computes the last step it covers.
 
 short = UnICORNN(2, 16, dt=0.002)
 reach = theory.bounds(short, 1).steps
@@ -104,8 +104,8 @@ plots.bounds(short, torch.randn(min(reach, 400), 1, 2)).draw()
 # %%
 # Proposition 3.1: gradients do not explode
 # -----------------------------------------
-# Eq. (12) bounds the gradient of the loss by a polynomial in time, for one layer and a time of order 1/γ. Compare it with
-# the gradient of a loss on random targets:
+# Eq. (12) bounds the gradient of the loss by a polynomial in time, for one layer and a time of order 1/γ. Compare it
+# with the gradient of a loss on random targets:
 
 N = min(reach, 200)
 u, target = torch.randn(N, 1, 2), torch.randn(N, 1, 16)
@@ -116,8 +116,8 @@ print(f"largest gradient: {largest:.3g}; Eq. (12): {limits.gradient:.3g}; at any
 
 # %%
 # Over long sequences gradients do grow exponentially, but slowly. :doc:`The page on the theory </theory>` derives the
-# rate, and ``suggest_dt`` returns a time step that keeps the growth small. For the lengths and time steps of the paper's
-# experiments it is modest.
+# rate, and ``suggest_dt`` returns a time step that keeps the growth small. For the lengths and time steps of the
+# paper's experiments it is modest.
 #
 # Proposition 3.2: gradients do not vanish
 # ----------------------------------------
@@ -133,8 +133,8 @@ plots.profile({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch
 # %%
 # Proposition C.4: several layers
 # -------------------------------
-# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, Suppl. Eq. (74). That is the order
-# along one path through the layers; all paths together are much larger, and of order Δt for any number of layers:
+# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, Suppl. Eq. (74). That is the
+# order along one path through the layers; all paths together are much larger, and of order Δt for any number of layers:
 
 deep, u = UnICORNN(2, 8, 3, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)
 plots.contributions(deep, u).draw()
