@@ -38,6 +38,7 @@ from unicornn.lab.tasks.adding import make as adding
 from unicornn.lab.tasks.recall import make as recall
 
 CALIBRATION_BATCHES = 8
+LEARNING_RATE = 1e-2
 RECENT = 20  # batches whose mean decides whether a stage is mastered
 GATED = 10_000  # steps up to which gates are trained: short sequences suffice to identify the noise channels
 TIMEOUT = "the time was over"
@@ -46,7 +47,7 @@ EPOCH = 10**9  # sequences; none is used twice
 
 @dataclass(frozen=True)
 class Task:
-    """mastered: accuracy or squared error over the recent batches at which a stage ends. guessed: loss of the best guess.
+    """mastered: accuracy or squared error over the recent batches at which a stage ends. guessed: loss of a best guess.
 
     l1: penalty on the gates, relative to a step of Adam. slower: whether the learning rate of the recurrent weights
     falls as 1/N.
@@ -159,7 +160,7 @@ class Run:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings, self.task = settings, TASKS[settings.task]
         torch.manual_seed(settings.seed)
-        self.options = OPTIONS[settings.task].get(settings.model, {}) | dict(settings.set)
+        self.options = OPTIONS[settings.task].get(settings.model, {})
         rnn = recurrent(settings.model, self.task.d, settings.m, self.options)
         self.model = Model(rnn, self.task.d, self.task.outputs)
         self.stages: list[dict[str, Any]] = []
@@ -189,11 +190,11 @@ class Run:
         """Trains at length N until the recent batches are mastered or the time is used up, then tests."""
         task, settings, model = self.task, self.settings, self.model
         if "span" in self.options:
-            model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[assignment, arg-type]
-        slow = settings.lr * (min(1.0, 1000 / N) if task.slower else 1.0)
+            model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[arg-type]
+        slow = LEARNING_RATE * (min(1.0, 1000 / N) if task.slower else 1.0)
         model.gate.requires_grad_(N <= GATED)
         groups = [([*model.rnn.parameters(), model.gate], slow),
-                  ([*model.norm.parameters(), *model.readout.parameters()], settings.lr)]  # fmt: skip
+                  ([*model.norm.parameters(), *model.readout.parameters()], LEARNING_RATE)]  # fmt: skip
         optimiser = torch.optim.Adam([{"params": parameters, "lr": lr} for parameters, lr in groups])
         recent: list[float] = []
         begin, mastered, why = self.seconds, False, TIMEOUT
@@ -220,7 +221,7 @@ class Run:
                 model.gate[closed] = 0
             losses = [point[2] for point in self.curve[-RECENT:]]
             if model.gate.requires_grad and losses and sum(losses) / len(losses) < task.guessed / 2:
-                model.shrink(slow * settings.l1)
+                model.shrink(slow * task.l1)
             recent.append(task.metric(output.detach(), target))
             self.curve.append((N, round(self.seconds, 1), float(f"{loss.item():.4g}"), float(f"{recent[-1]:.4g}")))
             if len(recent) % max(1, 50_000 // N) == 0:
@@ -274,8 +275,14 @@ class Run:
                 "task": settings.task,
                 "model": settings.model,
                 "parameters": sum(p.numel() for p in self.model.parameters()),
-                "settings": {k: getattr(settings, k) for k in ("seed", "m", "lr", "l1", "least", "minutes", "memory")}
-                | {"batch": self.task.batch, "mastered": self.task.mastered, "options": self.options},
+                "settings": {k: getattr(settings, k) for k in ("seed", "m", "least", "minutes", "memory")}
+                | {
+                    "lr": LEARNING_RATE,
+                    "l1": self.task.l1,
+                    "batch": self.task.batch,
+                    "mastered": self.task.mastered,
+                    "options": self.options,
+                },
                 "protocol": " ".join((__doc__ or "").split("\n\n")[-1].split()),
                 "stages": self.stages,
                 "curve": {"N, CPU seconds, loss, metric": self.curve[::thin]},
@@ -289,7 +296,8 @@ class Run:
 
 def memory(settings: argparse.Namespace) -> None:
     """One training step at each length of the recall task, until memory or time is used up."""
-    run, rows, begin = Run(settings), [], time.process_time()
+    rows: list[dict[str, Any]] = []
+    run, begin = Run(settings), time.process_time()
     for N in settings.stages:
         last = rows[-1] if rows else None
         if last and time.process_time() - begin + last["CPU seconds"] * N / last["N"] > settings.minutes * 60:
@@ -341,23 +349,17 @@ def main() -> None:
     parser.add_argument("--model", default="unicornn", choices=NAMES)
     parser.add_argument("--stages", type=int, nargs="+")
     parser.add_argument("--m", type=int, default=16)
-    parser.add_argument("--lr", type=float, default=1e-2)
-    parser.add_argument("--l1", type=float, help="penalty on the gates, relative to a step of Adam")
     parser.add_argument("--least", type=int, default=400, help="smallest number of batches in the first stage")
     parser.add_argument("--test", type=int, default=200, help="number of test sequences")
     parser.add_argument("--minutes", type=float, default=120.0, help="limit of the CPU time")
     parser.add_argument("--memory", type=int, default=12, help="limit of the memory in GiB")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--set", nargs="*", default=[], type=_setting, metavar="NAME=NUMBER", help="option of the model"
-    )
     parser.add_argument("--out", type=Path, default=Path("results/long"))
     settings = parser.parse_args()
     measure_memory = settings.task == "memory"
     settings.task = "recall" if measure_memory else settings.task
     task = TASKS[settings.task]
     settings.stages = settings.stages or task.stages
-    settings.l1 = task.l1 if settings.l1 is None else settings.l1
     limit_memory(settings.memory << 30)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -366,11 +368,6 @@ def main() -> None:
         memory(settings)
     else:
         Run(settings).train()
-
-
-def _setting(text: str) -> tuple[str, float]:
-    name, value = text.split("=")
-    return name, float(value)
 
 
 if __name__ == "__main__":
