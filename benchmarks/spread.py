@@ -36,13 +36,13 @@ LABELLED = tuple[list[np.ndarray], np.ndarray]
 def _loaded(name: str, folder: Path, train: int, valid: int, **options: Any) -> tuple[LABELLED, LABELLED]:
     """The first sequences of a task's training and validation parts."""
     task = tasks.find(name)
-    splits = task.load(Source(folder), {o: values[0] for o, values in task.options.items()} | options, 0)
+    parts = task.load(Source(folder), {o: values[0] for o, values in task.options.items()} | options, 0)
 
     def first(split: Any, n: int) -> LABELLED:
         batch = split.batch(torch.arange(min(n, len(split))), 0)
         return list(batch.u.transpose(0, 1).numpy()), batch.target.numpy()
 
-    return first(splits.train, train), first(splits.valid, valid)
+    return first(parts.train, train), first(parts.valid, valid)
 
 
 def _halves(X: list[np.ndarray], y: np.ndarray, groups: np.ndarray) -> tuple[LABELLED, LABELLED]:
