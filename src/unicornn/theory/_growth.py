@@ -133,9 +133,9 @@ def gradient_growth(layer: UnICORNN, input: Tensor, state: Any = None) -> Gradie
         _, state = layer(u, state, output="last")
     (N, b, _), L, m = u.shape, layer.num_layers, layer.hidden_size
     weights = float64_weights(layer)
-    adjoint = torch.zeros(L, 2, b, m, dtype=torch.float64)  # ∂E/∂(y, z), divided by e^scale
+    adjoint = weights.w[0].new_zeros(L, 2, b, m)  # ∂E/∂(y, z), divided by e^scale
     adjoint[-1, 0] = 1.0
-    scale = torch.zeros(L, b, m, dtype=torch.float64)
+    scale = adjoint.new_zeros(L, b, m)
     length = min(max(N // 100, MIN_PIECE), MAX_PIECE)
     cuts = range(0, N, length)
     neurons, inputs = [], []
@@ -154,7 +154,7 @@ def gradient_growth(layer: UnICORNN, input: Tensor, state: Any = None) -> Gradie
         rescaled[:-1] = rescaled.amax((0, 2))[:, None]
         adjoint = adjoint * torch.exp(scale - rescaled)[:, None]
         scale = rescaled
-    return GradientGrowth(torch.tensor(cuts), torch.stack(neurons[::-1]), torch.stack(inputs[::-1]), N)
+    return GradientGrowth(torch.tensor(cuts), torch.stack(neurons[::-1]).cpu(), torch.stack(inputs[::-1]).cpu(), N)
 
 
 def _pull_back(

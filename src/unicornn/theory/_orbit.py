@@ -93,7 +93,7 @@ def drive(weights: Weights, l: int, below: Sequence[Tensor]) -> Tensor:
 
 def run_driven(layer: UnICORNN, l: int, weights: Weights, x: Tensor, start: Sequence[Tensor]) -> tuple[Tensor, State]:
     """Layer l alone, from its drive x (N, b, m) and start (y, z), each (b, m): outputs (N, b, m) and final state."""
-    identity, zero = torch.eye(len(weights.w[l]), dtype=x.dtype), torch.zeros_like(weights.b[l])
+    identity, zero = torch.eye(len(weights.w[l]), dtype=x.dtype, device=x.device), torch.zeros_like(weights.b[l])
     single = Weights([weights.w[l]], [identity], [zero], [weights.c[l]])
     state = (start[0][None], start[1][None])
     return functional.unicornn(x, single, dt=layer.dt[l], alpha=layer.alpha, state=state, gradient="stored")
@@ -129,7 +129,7 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
     state = layer._with_batch(state, u.shape[1] if batched else None)
     weights = float64_weights(layer)
     a = functional.time_steps(weights.c, layer.dt)
-    zero = torch.zeros(layer.num_layers, u.shape[1], layer.hidden_size, dtype=torch.float64)
+    zero = a.new_zeros(layer.num_layers, u.shape[1], layer.hidden_size)
     y0, z0 = (zero, zero) if state is None else (t.detach().double() for t in state)
     below, result = [u.detach().double()], []
     with torch.no_grad():
