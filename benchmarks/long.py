@@ -1,17 +1,17 @@
-"""Do they learn over very long sequences? Two tasks that need no data, at lengths raised in stages; for docs/long.md.
+"""Learning over very long sequences: two synthetic tasks, at lengths that increase in stages; for docs/long.md.
 
 python -m benchmarks.long recall                       # UnICORNN up to N = 1,000,000: results/long/recall-unicornn.json
 python -m benchmarks.long adding --model lstm --minutes 20
-python -m benchmarks.long memory --model lstm --minutes 3      # one step of training at each length of the recall
-python -m benchmarks.long recall --stages 200 400 --out DIR    # small, to see that it runs
+python -m benchmarks.long memory --model lstm --minutes 3      # one training step at each length of the recall task
+python -m benchmarks.long recall --stages 200 400 --out DIR    # smoke test
 
-The tasks are ``unicornn.lab.tasks``' recall and adding, with sequences that are new in every batch.
+The tasks are recall and adding of ``unicornn.lab.tasks``; no sequence is used twice.
 
-One protocol for every model: a gate per input channel, with an L1 penalty from when the loss is half that of guessing,
-which once at zero stays there and is not trained beyond 10,000 steps; one recurrent layer, or two where one cannot do
-it; its last output and its final state, normalised over the batch, into a linear readout, which begins anew where it
-starts a stage worse than guessing. Sequences are lengthened in stages. A stage ends when it is mastered, the run when
-its CPU time is over. Adam, gradients clipped to 1.
+The same protocol for every model: a gate per input channel, with an L1 penalty once the loss is half that of guessing;
+a gate that reaches zero stays there, and gates are not trained beyond 10,000 steps. One recurrent layer, or two where
+one is not sufficient. The last output and the final state, normalised over the batch, go to a linear readout, which is
+reset if it starts a stage worse than guessing. A stage ends when it is mastered, the run when its CPU time is used up.
+Adam, gradients clipped to 1.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ from unicornn.lab.tasks.generated import Generated, Make
 from unicornn.lab.tasks.generated import make_adding as adding
 from unicornn.lab.tasks.generated import make_recall as recall
 
-CALIBRATED = 8  # batches
-LAST = 20  # batches whose mean decides whether a stage is mastered
-GATED = 10_000  # steps up to which gates are trained: what is noise is seen on short sequences, at a small price
-OVER = "the time was over"
-MANY = 10**9  # sequences in an epoch; none is seen twice
+CALIBRATION_BATCHES = 8
+LEARNING_RATE = 1e-2
+RECENT = 20  # batches whose mean decides whether a stage is mastered
+GATED = 10_000  # steps up to which gates are trained: short sequences suffice to identify the noise channels
+TIMEOUT = "the time was over"
+EPOCH = 10**9  # sequences; none is used twice
 
 
 @dataclass(frozen=True)
 class Task:
-    """mastered: what the metric of the last batches must reach for the next stage, accuracy or square error.
+    """mastered: accuracy or squared error over the recent batches at which a stage ends. guessed: loss of a best guess.
 
-    guessed: the loss of the best guess. l1: the penalty on the gates, relative to a step of Adam. slower: whether the
-    recurrent weights' learning rate falls as 1/N.
+    l1: penalty on the gates, relative to a step of Adam. slower: whether the learning rate of the recurrent weights
+    falls as 1/N.
     """
 
     make: Make
@@ -64,7 +65,7 @@ class Task:
     classes: bool
 
     def split(self, N: int, *seed: int) -> Generated:
-        return Generated(self.make, MANY, self.d, 1, (N,), seed, torch.int64 if self.classes else torch.float32)
+        return Generated(self.make, EPOCH, self.d, 1, (N,), seed, torch.int64 if self.classes else torch.float32)
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         if self.classes:
@@ -81,25 +82,14 @@ class Task:
 
 
 TASKS = {
-    "recall": Task(
-        recall,
-        12,
-        10,
-        math.log(10),
-        (1000, 10_000, 50_000, 200_000, 1_000_000),
-        16,
-        0.99,
-        0.3,
-        slower=True,
-        classes=True,
-    ),
-    "adding": Task(adding, 2, 1, 1 / 6, (200, 1000, 3000, 10_000), 50, 0.005, 0.0, slower=False, classes=False),
+    "recall": Task(recall, 12, 10, math.log(10), (1000, 10_000, 50_000, 200_000, 1_000_000), 16, 0.99, 0.3, True, True),
+    "adding": Task(adding, 2, 1, 1 / 6, (200, 1000, 3000, 10_000), 50, 0.005, 0.0, False, False),
 }
 NAMES = ("unicornn", "lstm", "cornn", "lem", "mingru", "lru", "linoss")
 
 
 class Model(nn.Module):
-    """A gate per channel, recurrent layers, and a readout of what they end with, normalised."""
+    """A gate per channel, recurrent layers, and a linear readout of their normalised final state."""
 
     def __init__(self, rnn: nn.Module, d: int, outputs: int) -> None:
         super().__init__()
@@ -108,7 +98,7 @@ class Model(nn.Module):
             last, state = rnn(torch.randn(3, 2, d), output="last")
         self.read = [i for i, part in enumerate(state) if not torch.equal(part[-1], last)]
         width = last.shape[1] + sum(state[i].shape[2] for i in self.read)
-        # The share of one step in N is small; batch normalisation's usual eps would hide it
+        # The share of one step in N is below batch normalisation's usual eps
         self.norm, self.readout = nn.BatchNorm1d(width, eps=1e-14), nn.Linear(width, outputs)
 
     def forward(self, u: Tensor) -> Tensor:
@@ -116,7 +106,7 @@ class Model(nn.Module):
         return self.readout(self.norm(torch.cat([last, *(state[i][-1] for i in self.read)], 1)))
 
     def shrink(self, by: float) -> None:
-        """The penalty's proximal step; a gate that has closed stays closed."""
+        """Proximal step of the penalty; a closed gate stays closed."""
         with torch.no_grad():
             self.gate.copy_(self.gate.sign() * (self.gate.abs() - by).clamp_min(0))
             if self.gate.grad is not None:
@@ -139,9 +129,9 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "linoss": {"discretisation": "imex", "num_layers": 2},
     },
 }
-"""What differs from a model's defaults. span: N·Δt, so that Δt falls as sequences are lengthened. memory: gates
-that begin with memories of up to so many steps; with its defaults minGRU forgets half of its state in a step.
-num_layers: one linear recurrence cannot multiply a number with its mark; between two there is a gate."""
+"""Options that differ from a model's defaults. span: N·Δt, so that Δt falls with the length. memory: longest initial
+memory of the gates in steps; by default minGRU forgets half of its state in a step. num_layers: one linear recurrence
+cannot multiply a number by its mark; two can, because a gate lies between them."""
 
 
 def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
@@ -160,70 +150,55 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
 
 @torch.no_grad()
 def remember(b: nn.Parameter, longest: float) -> None:
-    """minGRU's gates forget after t steps, t between 1 and ``longest``: chrono initialisation, arXiv:1804.11188."""
+    """Gates of minGRU that forget after 1 to ``longest`` steps: chrono initialisation, arXiv:1804.11188."""
     b[1] = -torch.empty_like(b[1]).uniform_(1.0, longest).log()
 
 
 class Run:
-    """One model on one task, from stage to stage."""
+    """Training of one model on one task, stage by stage."""
 
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings, self.task = settings, TASKS[settings.task]
         torch.manual_seed(settings.seed)
-        self.options = OPTIONS[settings.task].get(settings.model, {}) | dict(settings.set)
+        self.options = OPTIONS[settings.task].get(settings.model, {})
         rnn = recurrent(settings.model, self.task.d, settings.m, self.options)
         self.model = Model(rnn, self.task.d, self.task.outputs)
         self.stages: list[dict[str, Any]] = []
         self.curve: list[tuple[int, float, float, float]] = []  # N, CPU seconds, loss, metric
-        self.spent, self.began = 0.0, time.process_time()
-        if settings.checkpoint and settings.checkpoint.exists():
-            kept = torch.load(settings.checkpoint, weights_only=False)
-            self.model.load_state_dict(kept["model"])
-            self.stages, self.curve, self.spent = kept["stages"], kept["curve"], kept["seconds"]
-            if self.seconds < settings.minutes * 60 and self.stages[-1]["why"] == OVER:
-                self.stages.pop()  # more time was given: it goes on
+        self.began = time.process_time()
 
     @property
     def seconds(self) -> float:
-        """CPU seconds so far: other programs on the machine do not count."""
-        return self.spent + time.process_time() - self.began
+        """CPU seconds since the start, unaffected by other programs on the machine."""
+        return time.process_time() - self.began
 
     def train(self) -> None:
-        """All stages that are not yet done; ends with the first that is not mastered."""
-        for N in self.settings.stages[len(self.stages) :]:
-            if self.stages and not self.stages[-1]["mastered"]:
-                return
+        """Runs all stages up to the first that is not mastered."""
+        for N in self.settings.stages:
             try:
                 stage = self.stage(N)
             except (RuntimeError, MemoryError) as error:
-                self.only_memory(error)
+                reraise_unless_memory(error)
                 stage = {"N": N, "mastered": False, "why": f"more than {self.settings.memory} GiB"}
             self.stages.append(stage)
             print(stage, file=sys.stderr, flush=True)
             self.save()
-            if self.settings.checkpoint:
-                kept = {"model": self.model.state_dict(), "stages": self.stages, "curve": self.curve}
-                torch.save(kept | {"seconds": self.seconds}, self.settings.checkpoint)
-
-    @staticmethod
-    def only_memory(error: Exception) -> None:
-        """Raises an error that is not about memory."""
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
-            raise error
+            if not stage["mastered"]:
+                return
 
     def stage(self, N: int) -> dict[str, Any]:
-        """Trains at length N until the last batches are mastered or the time is over, and tests on fresh sequences."""
+        """Trains at length N until the recent batches are mastered or the time is used up, then tests."""
         task, settings, model = self.task, self.settings, self.model
         if "span" in self.options:
-            model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[assignment, arg-type]
-        slow = settings.lr * (min(1.0, 1000 / N) if task.slower else 1.0)
+            model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[arg-type]
+        slow = LEARNING_RATE * (min(1.0, 1000 / N) if task.slower else 1.0)
         model.gate.requires_grad_(N <= GATED)
         groups = [([*model.rnn.parameters(), model.gate], slow),
-                  ([*model.norm.parameters(), *model.readout.parameters()], settings.lr)]  # fmt: skip
+                  ([*model.norm.parameters(), *model.readout.parameters()], LEARNING_RATE)]  # fmt: skip
         optimiser = torch.optim.Adam([{"params": parameters, "lr": lr} for parameters, lr in groups])
         recent: list[float] = []
-        begin, mastered, why = self.seconds, False, OVER
-        least = settings.least if settings.stages[0] == N else LAST + 5
+        begin, mastered, why = self.seconds, False, TIMEOUT
+        least = settings.least if settings.stages[0] == N else RECENT + 5
         while self.seconds < settings.minutes * 60:
             u, target = self.batch(N, settings.seed, 0, begin=len(recent) * task.batch)
             output = model(u)
@@ -244,15 +219,15 @@ class Run:
             optimiser.step()
             with torch.no_grad():
                 model.gate[closed] = 0
-            losses = [point[2] for point in self.curve[-LAST:]]
+            losses = [point[2] for point in self.curve[-RECENT:]]
             if model.gate.requires_grad and losses and sum(losses) / len(losses) < task.guessed / 2:
-                model.shrink(slow * settings.l1)
+                model.shrink(slow * task.l1)
             recent.append(task.metric(output.detach(), target))
             self.curve.append((N, round(self.seconds, 1), float(f"{loss.item():.4g}"), float(f"{recent[-1]:.4g}")))
             if len(recent) % max(1, 50_000 // N) == 0:
                 gates = " ".join(f"{g:.2f}" for g in model.gate.tolist())
                 print(*self.curve[-1], f"|g| {float(norm):.1e}", gates, file=sys.stderr, flush=True)
-            last = recent[-LAST:]
+            last = recent[-RECENT:]
             if len(recent) >= least and task.done(sum(last) / len(last)):
                 mastered, why = True, ""
                 break
@@ -263,31 +238,31 @@ class Run:
                 "peak memory, GiB": peak_memory()}  # fmt: skip
 
     def batch(self, N: int, *seed: int, begin: int, size: int = 0) -> tuple[Tensor, Tensor]:
-        """u (N, b, d) and the targets (b,) of ``size`` sequences of this seed, from number ``begin`` on."""
+        """Inputs (N, b, d) and targets (b,) of ``size`` sequences of this seed, starting at number ``begin``."""
         indices = torch.arange(begin, begin + (size or self.task.batch))
         batch = self.task.split(N, *seed, N).batch(indices, -1)
         return batch.u, batch.target
 
     def calibrate(self, N: int) -> None:
-        """The normalisation's mean and variance, of batches that are seen with the weights as they are now."""
+        """Recomputes the normalisation's mean and variance with the current weights."""
         norm = self.model.norm
         norm.reset_running_stats()
         norm.momentum = None  # a plain mean
         with torch.no_grad():
-            for i in range(CALIBRATED):
+            for i in range(CALIBRATION_BATCHES):
                 self.model(self.batch(N, self.settings.seed, 1, begin=i * self.task.batch)[0])
 
     def test(self, N: int) -> float:
-        """The metric on fresh sequences, of a seed that training has never seen."""
-        found = 0.0
+        """Metric on new sequences, from a seed that training does not use."""
+        total = 0.0
         self.model.eval()
         with torch.no_grad():
             for n0 in range(0, self.settings.test, self.task.batch):
                 b = min(self.task.batch, self.settings.test - n0)
                 u, target = self.batch(N, self.settings.seed, 2, begin=n0, size=b)
-                found += b * self.task.metric(self.model(u), target)
+                total += b * self.task.metric(self.model(u), target)
         self.model.train()
-        return found / self.settings.test
+        return total / self.settings.test
 
     def save(self) -> None:
         settings = self.settings
@@ -300,8 +275,14 @@ class Run:
                 "task": settings.task,
                 "model": settings.model,
                 "parameters": sum(p.numel() for p in self.model.parameters()),
-                "settings": {k: getattr(settings, k) for k in ("seed", "m", "lr", "l1", "least", "minutes", "memory")}
-                | {"batch": self.task.batch, "mastered": self.task.mastered, "options": self.options},
+                "settings": {k: getattr(settings, k) for k in ("seed", "m", "least", "minutes", "memory")}
+                | {
+                    "lr": LEARNING_RATE,
+                    "l1": self.task.l1,
+                    "batch": self.task.batch,
+                    "mastered": self.task.mastered,
+                    "options": self.options,
+                },
                 "protocol": " ".join((__doc__ or "").split("\n\n")[-1].split()),
                 "stages": self.stages,
                 "curve": {"N, CPU seconds, loss, metric": self.curve[::thin]},
@@ -314,8 +295,9 @@ class Run:
 
 
 def memory(settings: argparse.Namespace) -> None:
-    """One step of training at each length of the recall, until memory or time is over."""
-    run, rows, begin = Run(settings), [], time.process_time()
+    """One training step at each length of the recall task, until memory or time is used up."""
+    rows: list[dict[str, Any]] = []
+    run, begin = Run(settings), time.process_time()
     for N in settings.stages:
         last = rows[-1] if rows else None
         if last and time.process_time() - begin + last["CPU seconds"] * N / last["N"] > settings.minutes * 60:
@@ -327,7 +309,7 @@ def memory(settings: argparse.Namespace) -> None:
             u, target = run.batch(N, settings.seed, 0, begin=0)
             run.task.loss(run.model(u), target).backward()
         except (RuntimeError, MemoryError) as error:
-            run.only_memory(error)
+            reraise_unless_memory(error)
             rows.append({"N": N, "why": f"more than {settings.memory} GiB"})
             break
         rows.append({"N": N, "CPU seconds": round(time.process_time() - start, 2), "peak memory, GiB": peak_memory(),
@@ -341,17 +323,22 @@ def memory(settings: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
+def reraise_unless_memory(error: Exception) -> None:
+    if isinstance(error, RuntimeError) and "memory" not in str(error):
+        raise error
+
+
 def peak_memory() -> float:
-    """In GiB, of this process until now."""
+    """Peak memory of this process so far, in GiB."""
     return round(peak() / 2**10, 2)
 
 
 def limit_memory(most: int) -> None:
-    """Lets an allocation beyond so many bytes fail, where the system can."""
+    """Makes allocations beyond ``most`` bytes fail, if the system supports it."""
     try:
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    except (ImportError, OSError, ValueError) as error:  # Windows has no limits, and macOS does not take all of them
+    except (ImportError, OSError, ValueError) as error:  # Windows has no limits, macOS ignores some
         print(f"--memory: this system does not limit the memory of a process ({error}); only the time is limited",
               file=sys.stderr)  # fmt: skip
 
@@ -362,22 +349,17 @@ def main() -> None:
     parser.add_argument("--model", default="unicornn", choices=NAMES)
     parser.add_argument("--stages", type=int, nargs="+")
     parser.add_argument("--m", type=int, default=16)
-    parser.add_argument("--lr", type=float, default=1e-2)
-    parser.add_argument("--l1", type=float, help="of the gates, relative to a step of Adam")
-    parser.add_argument("--least", type=int, default=400, help="batches of the first stage")
-    parser.add_argument("--test", type=int, default=200, help="fresh sequences")
-    parser.add_argument("--minutes", type=float, default=120.0, help="of CPU time")
-    parser.add_argument("--memory", type=int, default=12, help="GiB, at most")
+    parser.add_argument("--least", type=int, default=400, help="smallest number of batches in the first stage")
+    parser.add_argument("--test", type=int, default=200, help="number of test sequences")
+    parser.add_argument("--minutes", type=float, default=120.0, help="limit of the CPU time")
+    parser.add_argument("--memory", type=int, default=12, help="limit of the memory in GiB")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", nargs="*", default=[], type=_setting, metavar="NAME=NUMBER", help="of the model")
-    parser.add_argument("--checkpoint", type=Path, help="a file to go on from after the last stage that was done")
     parser.add_argument("--out", type=Path, default=Path("results/long"))
     settings = parser.parse_args()
     measure_memory = settings.task == "memory"
     settings.task = "recall" if measure_memory else settings.task
     task = TASKS[settings.task]
     settings.stages = settings.stages or task.stages
-    settings.l1 = task.l1 if settings.l1 is None else settings.l1
     limit_memory(settings.memory << 30)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -386,11 +368,6 @@ def main() -> None:
         memory(settings)
     else:
         Run(settings).train()
-
-
-def _setting(text: str) -> tuple[str, float]:
-    name, value = text.split("=")
-    return name, float(value)
 
 
 if __name__ == "__main__":

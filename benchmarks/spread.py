@@ -1,8 +1,8 @@
-"""Where c should begin with ``init="spread"``: ``python -m benchmarks.spread``.
+"""Ranges from which ``init="spread"`` draws c: ``python -m benchmarks.spread``.
 
-Short trainings on five small tasks from several ranges of c, all else the same, Appendix A's range among them. Scores
-are of the series on which the weights are chosen, never of a test set: accuracies, or shares of the variance explained.
-Writes results/spread.json after every training, and goes on where it was stopped.
+Short trainings on five small tasks with several ranges of c, including Appendix A's, and otherwise equal settings.
+Scores (accuracy or explained variance) are on validation series, never on a test set. Writes results/spread.json after
+every training, and skips what the file already contains.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ LABELLED = tuple[list[np.ndarray], np.ndarray]
 def _loaded(name: str, folder: Path, train: int, valid: int, **options: Any) -> tuple[LABELLED, LABELLED]:
     """The first sequences of a task's training and validation parts."""
     task = tasks.find(name)
-    found = task.load(Source(folder), {o: values[0] for o, values in task.options.items()} | options, 0)
+    parts = task.load(Source(folder), {o: values[0] for o, values in task.options.items()} | options, 0)
 
-    def some(split: Any, n: int) -> LABELLED:
+    def first(split: Any, n: int) -> LABELLED:
         batch = split.batch(torch.arange(min(n, len(split))), 0)
         return list(batch.u.transpose(0, 1).numpy()), batch.target.numpy()
 
-    return some(found.train, train), some(found.valid, valid)
+    return first(parts.train, train), first(parts.valid, valid)
 
 
 def _halves(X: list[np.ndarray], y: np.ndarray, groups: np.ndarray) -> tuple[LABELLED, LABELLED]:
-    """Two halves of training series, no group in both."""
+    """Two halves of the series; every group is in one of them."""
     a, b = next(GroupShuffleSplit(1, test_size=0.5, random_state=0).split(X, y, groups))
     return ([X[i] for i in a], y[a]), ([X[i] for i in b], y[b])
 
@@ -56,7 +56,7 @@ def _averaged(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def images(folder: Path) -> tuple[LABELLED, LABELLED]:
-    """Permuted pixels, four a step."""
+    """Permuted pixels, four per step."""
     train, valid = _loaded("psmnist", folder, 4000, 1000)
     return tuple(([x.reshape(-1, 4) for x in X], y) for X, y in (train, valid))  # type: ignore[return-value]
 
@@ -67,7 +67,7 @@ def vowels(folder: Path) -> tuple[LABELLED, LABELLED]:
 
 
 def rates(folder: Path) -> tuple[LABELLED, LABELLED]:
-    """Of the training patients: half of them to validate on; eight samples averaged into one step."""
+    """Half of the training patients for validation; eight samples averaged into one step."""
     split = splits("heart rate", folder)[0]
     return _halves([_averaged(x, 8) for x in split.X], split.y, np.asarray(split.groups))
 
@@ -92,7 +92,7 @@ TASKS: dict[str, tuple[Callable[[Path], tuple[LABELLED, LABELLED]], dict[str, An
 
 
 def measure(data: tuple[LABELLED, LABELLED], options: dict[str, Any], ends: tuple[float, float], seed: int) -> float:
-    """The score on the series by which the best epoch is chosen, of a network whose c begins between ``ends``."""
+    """Validation score of a network whose initial c lies between ``ends``."""
     (X, y), valid = data
     usual = _layer.INITS["spread"]
     _layer.INITS["spread"] = ends
@@ -114,21 +114,26 @@ def main() -> None:
     if options.data is None:
         parser.error("--data: expected the data folder, or UNICORNN_DATA, got neither")
     torch.set_num_threads(1)
-    found: dict[str, Any] = {"command": "python -m benchmarks.spread", "protocol": __doc__, "tasks": {}, "seconds": 0.0}
+    results: dict[str, Any] = {
+        "command": "python -m benchmarks.spread",
+        "protocol": __doc__,
+        "tasks": {},
+        "seconds": 0.0,
+    }
     if options.out.exists():
-        found = json.loads(options.out.read_text(encoding="utf-8"))
+        results = json.loads(options.out.read_text(encoding="utf-8"))
     data = {name: TASKS[name][0](options.data) for name in options.tasks}
     for seed, name, ends in itertools.product(range(options.seeds), options.tasks, RANGES):
         settings = TASKS[name][1]
-        own = found["tasks"].setdefault(name, {"settings": settings, "scores": {}})
-        known = own["scores"].setdefault("{:g} to {:g}".format(*ends), [])
+        task = results["tasks"].setdefault(name, {"settings": settings, "scores": {}})
+        known = task["scores"].setdefault("{:g} to {:g}".format(*ends), [])
         if len(known) > seed:
             continue
         begin = time.process_time()
         known.append(measure(data[name], settings, ends, seed))
-        found["seconds"] += (seconds := time.process_time() - begin)
+        results["seconds"] += (seconds := time.process_time() - begin)
         print(name, ends, seed, known[-1], f"{seconds:.1f} s", flush=True)
-        write_json(options.out, found | environment() | {"threads": 1})
+        write_json(options.out, results | environment() | {"threads": 1})
 
 
 if __name__ == "__main__":

@@ -116,23 +116,18 @@ def targets() -> list[Target]:
         Target("theory.gradient_growth", theory.gradient_growth, dict(sequence)),
         Target("count", models.count, {"network": NETWORK}),
         Target("theory.bounds", theory.bounds, {"layer": layer, "N": 5, "target": 0.0}),
-        Target("theory.energy", theory.energy, {"orbit": ORBIT}),
-        Target("theory.explicit_euler", theory.explicit_euler, {"orbit": ORBIT}),
-        Target("theory.gradient_orbit", theory.gradient_orbit, {"orbit": ORBIT, "parameter": "w"}),
-        Target("theory.gradient_hamiltonian", theory.gradient_hamiltonian, sequence | {"parameter": "w"}),
         Target("theory.gradient_profile", theory.gradient_profile, {"module": layer, "input": u, "chunk": 3}),
         Target(
             "theory.lyapunov_exponent",
             theory.lyapunov_exponent,
             {"module": layer, "input": u.repeat(20, 1, 1), "size": 1e-7, "period": 2},
         ),
-        Target("theory.papers_exponent", theory.papers_exponent, {"L": 3, "S": 0}),
-        Target("theory.layers_on_the_shortest_way", theory.layers_on_the_shortest_way, {"L": 3, "S": 0}),
     ]
     for name in ("orbits", "hamiltonian", "jacobian", "reconstruction_error"):
         found.append(Target(f"theory.{name}", getattr(theory, name), dict(sequence)))
-    for name in ("contributions", "one_way", "representation"):
-        found.append(Target(f"theory.{name}", getattr(theory, name), sequence | {"target": 0.0}))
+    for method in ("exact", "path", "formula"):
+        arguments = sequence | {"target": 0.0, "method": method}
+        found.append(Target(f"theory.contributions, {method}", theory.contributions, arguments))
     for name, model in MODELS.items():
         if name == "sign-ncde":
             continue

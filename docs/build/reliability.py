@@ -20,7 +20,7 @@ PAGE = "docs/reliability.md"
 COMMAND = "python -m docs.build.reliability"
 SUBJECTS = {
     "values and gradients, against the rung below": r"tests/ops/test_(ladder|triton|op|cpu)|"
-    r"tests/baselines/(ops/|test_(dense|linear|elementwise|sign_ncde))|is_the_reference",
+    r"tests/baselines/test_(ops|equations|sign_ncde)|is_the_reference",
     "exact reversal, and `invert` equal to `store`": r"test_exact|theory/test_reconstruction|invert_is_store|goes_back",
     "numbers that are not finite": r"not_finite|nan_|_nan|no_class|never_better",
     "arguments that are refused": r"test_checks|test_fuzz|wrong_argument|are_named|is_named|mistakes",

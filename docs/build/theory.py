@@ -21,7 +21,7 @@ ORDERS = {
 
 def tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
     """The blocks of the page."""
-    e, s, r, t = (result[k] for k in ("energy", "slack", "reconstruction", "trained"))
+    e, s, r = (result[k] for k in ("energy", "slack", "reconstruction"))
     orders = [[row["L"], row["S"] or "-", row["paper"], *(f"{row[k]:.2f}" for k in ORDERS)] for row in result["orders"]]
     return {
         "energy": [
@@ -56,55 +56,31 @@ def tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
                 for N, v in r.items()
             ],
         ),
-        "trained": [
-            f"Accuracy on the last 20 batches: {t['accuracy on the last 20 batches']:.0%}. Time steps from "
-            f"{t['time steps, from and to'][0]:.3f} to {t['time steps, from and to'][1]:.3f}; ‖w‖∞ of the layers: "
-            + ", ".join(f"{v:.2f}" for v in t["weight norms"])
-            + "."
-        ],
     }
 
 
 def growth_tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
     """The blocks of the section about the growth of gradients."""
     rows = result["exponents"]
-    N, weights = max(row["N"] for row in rows), sorted({row["w"] for row in rows})
-    settings = sorted({(row["a"], row["alpha"], row["sigma"]) for row in rows})
+    weights = sorted({row["w"] for row in rows})
 
     def at(**where: float) -> dict[str, Any]:
         return next(row for row in rows if all(row[k] == v for k, v in where.items()))
 
-    long = []
-    for a, alpha, sigma in settings:
-        found = [at(N=N, a=a, alpha=alpha, sigma=sigma, w=w) for w in weights]
-        cells = [f"{r['ln growth']:.3g} ({r['by shear']:.3g}), {r['ln growth'] / N:.1e}" for r in found]
-        long.append([a, f"{alpha:g}", f"{sigma:g}", *cells])
     chosen = [(a, w) for a in sorted({row["a"] for row in rows}) for w in weights]
     lengths = [
         [a, f"{w:g}", *(f"{r['ln growth']:.3g} ({r['small amplitude']:.3g})" for r in found)]
         for a, w in chosen
         for found in [[at(N=n, a=a, alpha=1.0, sigma=0.2, w=w) for n in sorted({row["N"] for row in rows})]]
     ]
-    head = ["a", "α", "σ", *(f"w = {w:g}: ln growth (formula), per step" for w in weights)]
     return {
-        "exponents": [f"N = {N:,}.", "", *table(head, long)],
         "lengths": table(
             ["a (α = 1, σ = 0.2)", "w", *(f"N = {n:,}" for n in sorted({row["N"] for row in rows}))], lengths
-        ),
-        "worst": table(
-            ["a", "α", "w", "measured per step", "bound"],
-            [[r["a"], f"{r['alpha']:g}", f"{r['w']:g}", f"{r['measured']:.2e}", f"{r['bound']:.2e}"]
-             for r in result["worst"]],
         ),
         "fits": table(
             ["α", "exponent per step", "off by a factor of, at most", "neurons"],
             [[f"{r['alpha']:g}", f"{r['factor']:.2g} a^{r['a']:.2f} σ^{r['sigma']:.2f} w^{r['w']:.2f}",
               f"{r['off by']:.1f}", r["neurons"]] for r in result["fits"]],
-        ),
-        "stacked": table(
-            ["a", "w", "α", "σ", "one layer: ln growth, per step", "two layers: ln growth, per step"],
-            [[f"{r[k]:g}" for k in ("a", "w", "alpha", "sigma")]
-             + [f"{r[L]:.3g}, {r[L] / r['N']:.1e}" for L in ("L = 1", "L = 2")] for r in result["stacked"]],
         ),
         "growth speed": [
             f"{result['speed']['N']:,} steps of two layers with 64 neurons took {result['speed']['CPU seconds']:.1f} "

@@ -2,10 +2,9 @@ r"""
 From the paper's equation to a trained network
 ==============================================
 
-This is the paper by Rusch and Mishra, *UnICORNN: A recurrent model for learning very long time dependencies* (ICML
-2021), as something to run. Each section takes an equation or a proposition, states it, and shows it for a layer.
-Equations have the labels of the paper's LaTeX source; each label leads to its number in the PDF. You need
-``pip install 'unicornn[train]'``.
+Run the paper by Rusch and Mishra, *UnICORNN: A recurrent model for learning very long time dependencies* (ICML 2021):
+each section states an equation or a proposition and evaluates it for a layer. Equations have the numbers of the PDF.
+You need ``pip install 'unicornn[train]'``.
 """
 
 import matplotlib.pyplot as plt
@@ -25,15 +24,15 @@ torch.manual_seed(0)
 #
 # .. math:: y'' = -\left[\tanh(w \odot y + V u + b) + \alpha y\right]
 #
-# There is no damping, and no neuron sees another: w is a vector. With the velocity z as a variable of its own it
-# becomes a system of first order, Eq. (2). Symplectic Euler with an effective time step :math:`a = \Delta t\,
-# \hat\sigma(c)` per neuron turns it into the layer, Eq. (6):
+# There is no damping, and neurons are independent: w is a vector. With the velocity z as a second variable it becomes a
+# first-order system, Eq. (2). Symplectic Euler with an effective time step :math:`a = \Delta t\, \hat\sigma(c)` per
+# neuron turns it into the layer, Eq. (6):
 #
 # .. math::
 #    z_n &= z_{n-1} - a \odot \left[\tanh(w \odot y_{n-1} + V u_n + b) + \alpha y_{n-1}\right] \\
 #    y_n &= y_{n-1} + a \odot z_n
 #
-# In Python that is two lines, and the layer computes the same:
+# These are two lines of Python, and the layer computes the same:
 
 layer = UnICORNN(2, 16, dt=0.2, alpha=1.0)
 u = torch.randn(400, 1, 2)
@@ -47,7 +46,7 @@ with torch.no_grad():
 print("largest difference:", float((y - state.y[0]).abs().max()))
 
 # %%
-# Oscillators at work, driven by noise:
+# Four oscillators driven by noise:
 
 plt.plot(layer(u)[0][:, 0, :4].detach())
 plt.xlabel("step n")
@@ -57,12 +56,11 @@ plt.show()
 # %%
 # The Hamiltonian
 # ---------------
-# Without input, or with a constant one, the system has an energy, Eq. (4), that it conserves:
+# Without input, or with a constant one, the system conserves an energy, Eq. (4):
 #
 # .. math:: H(y, z) = \frac{1}{2} z^2 + \frac{\alpha}{2} y^2 + \frac{1}{w} \log(\cosh(w y + V u + b))
 #
-# Symplectic Euler does not conserve H itself, but something close to it, so H stays within a band for ever. Explicit
-# Euler drifts away:
+# Symplectic Euler conserves a quantity close to H, so H stays within a band. Explicit Euler drifts away:
 
 constant = torch.ones(3000, 1, 2)
 plots.energy(layer, constant).draw()
@@ -70,41 +68,44 @@ plots.energy(layer, constant).draw()
 # %%
 # Back in time
 # ------------
-# Each half of a step adds to one variable a function of the other, so it can be undone: Eq. (7). In plain
-# floating-point numbers that is true up to rounding, and the rounding grows with the length. Here every increment is
-# rounded to a grid before it is added, and the inverse is exact at any length:
+# Each half of a step adds to one variable a function of the other, so it can be inverted: Eq. (7). In floating-point
+# arithmetic the inverse is exact up to rounding, which grows with the length. The layer rounds every increment to a
+# grid before adding it, and its inverse is exact at any length:
 
 _, end = layer(u)
 start = layer.inverse(u, end)
 print("recovered start:", float(start.y.abs().max()), float(start.z.abs().max()))
-plots.reconstruction(UnICORNN(2, 16, dt=0.2), torch.randn(4000, 1, 2), (250, 500, 1000, 2000, 4000)).draw()
+for N in (250, 1000, 4000):
+    errors = theory.reconstruction_error(UnICORNN(2, 16, dt=0.2), torch.randn(N, 1, 2))
+    print(
+        f"N = {N}: error {float(errors.plain.max()):.1e} in plain float32, {float(errors.exact.max()):.0f} on the grid"
+    )
 
 # %%
 # Volume
 # ------
-# The Jacobian of a step, Suppl. Eq. (21), has determinant one whatever the weights and the input, so no direction of the
-# phase space can shrink without another that grows.
+# The Jacobian of a step, Suppl. Eq. (21), has determinant one for all weights and inputs, so no direction of phase
+# space can shrink unless another grows.
 
 determinants = torch.linalg.det(theory.jacobian(layer, u).double())
 print("largest deviation of a determinant from 1:", float((determinants - 1).abs().max()))
-plots.volume(layer, u).draw()
 
 # %%
 # Proposition C.1: states are bounded
 # -----------------------------------
-# Suppl. Eq. (7) bounds the hidden states from a state of rest by a constant times √t. Its proof holds for a time of order
-# one over β, and ``bounds`` says up to which step that is. The other curve, which grows with t, holds at any length.
+# Starting from zero, Suppl. Eq. (7) bounds the hidden states by a constant times √t. Its proof holds for a time of
+# order 1/β; ``bounds`` computes the last step it covers.
 
 short = UnICORNN(2, 16, dt=0.002)
 reach = theory.bounds(short, 1).steps
-print("steps that the proof covers:", reach)
+print("steps covered by the proof:", reach)
 plots.bounds(short, torch.randn(min(reach, 400), 1, 2)).draw()
 
 # %%
 # Proposition 3.1: gradients do not explode
 # -----------------------------------------
-# Eq. (12) bounds the gradient of the loss by a polynomial of the time, for one layer and for a time of order one over
-# γ. Compare it with the gradient of a loss on random targets:
+# Eq. (12) bounds the gradient of the loss by a polynomial in time, for one layer and a time of order 1/γ. Compare it
+# with the gradient of a loss on random targets:
 
 N = min(reach, 200)
 u, target = torch.randn(N, 1, 2), torch.randn(N, 1, 16)
@@ -114,51 +115,45 @@ limits = theory.bounds(short, N, float(target.abs().max()))
 print(f"largest gradient: {largest:.3g}; Eq. (12): {limits.gradient:.3g}; at any length: {limits.gradient_always:.3g}")
 
 # %%
-# Over long sequences gradients do grow exponentially, if slowly. :doc:`The page on the theory </theory>` derives how
-# fast, and ``suggest_dt`` gives a time step that keeps the growth small. For the lengths and time steps of the paper's
-# experiments it is modest.
+# Over long sequences gradients do grow exponentially, but slowly. :doc:`The page on the theory </theory>` derives the
+# rate, and ``suggest_dt`` returns a time step that keeps the growth small. For the lengths and time steps of the
+# paper's experiments it is modest.
 #
 # Proposition 3.2: gradients do not vanish
 # ----------------------------------------
-# Eq. (14) gives what step k contributes to the gradient at step n. It has no factor that vanishes as n - k grows:
+# Eq. (14) is the contribution of step k to the gradient at step n. It has no factor that vanishes as n - k grows:
 
 plots.contributions(UnICORNN(2, 8, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)).draw()
 
 # %%
-# The gradients of the hidden states are a Hamiltonian system of their own, Eq. (9):
-
-plots.gradient_energy(UnICORNN(2, 8, num_layers=2, dt=0.1), torch.randn(300, 2, 2)).draw()
-
-# %%
-# Beside the gradient of an LSTM:
+# Compared with the gradient of an LSTM:
 
 plots.profile({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch.randn(2000, 2, 2)).draw()
 
 # %%
 # Proposition C.4: several layers
 # -------------------------------
-# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, Suppl. Eq. (74), and residual
-# connections, Suppl. Eq. (75), make the way through the layers shorter:
+# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, Suppl. Eq. (74). That is the
+# order along one path through the layers; all paths together are much larger, and of order Δt for any number of layers:
 
-for L, S in ((1, 0), (2, 0), (7, 0), (7, 2)):
-    print(f"L = {L}, S = {S or '-'}: the paper's exponent is {theory.papers_exponent(L, S)}")
+deep, u = UnICORNN(2, 8, 3, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)
+plots.contributions(deep, u).draw()
 
 # %%
-# That is the order of one path through the layers. :doc:`The page on the theory </theory>` shows that all paths
-# together are of order Δt for any number of layers.
+# Residual connections, Suppl. Eq. (75), shorten the paths. :doc:`The page on the theory </theory>` measures the powers.
 #
 # A trained network
 # -----------------
-# Eight rows of a handwritten digit, then noise up to 200 steps; at the end the network names the digit. A few seconds
-# of training are enough to see it learn.
+# The input is eight rows of a handwritten digit, then noise up to 200 steps; the target is the digit. A few seconds of
+# training are enough to see the network learn.
 
 images, labels = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
 images = images.float().view(-1, 8, 8)
 network, readout = UnICORNN(8, 32, 2, dt=0.25, alpha=13.0, gradient="stored"), nn.Linear(32, 10)
 parameters = [*network.parameters(), *readout.parameters()]
 optimiser = torch.optim.Adam(parameters, 1e-2)
-norms, accuracy = theory.WeightNorms(network), []
-for step in range(250):
+norms, accuracy = [], []
+for _ in range(250):
     chosen = torch.randint(len(images), (64,))
     u = torch.cat([images[chosen].transpose(0, 1), 16 * torch.rand(192, 64, 8)])
     logits = readout(network(u, output="last")[0])
@@ -167,8 +162,7 @@ for step in range(250):
     nn.utils.clip_grad_norm_(parameters, 1.0)
     optimiser.step()
     accuracy.append((logits.argmax(1) == labels[chosen]).float().mean().item())
-    if step % 10 == 0:
-        norms(step)
+    norms.append([float(w.detach().abs().max()) for w in network.w])
 print(f"accuracy over the last 20 batches: {sum(accuracy[-20:]) / 20:.2f}; guessing would give 0.10")
 plt.plot(torch.tensor(accuracy).unfold(0, 10, 1).mean(1))
 plt.xlabel("batch")
@@ -176,13 +170,16 @@ plt.ylabel("accuracy, mean of ten batches")
 plt.show()
 
 # %%
-# What it learned
-# ---------------
-# Fig. 5 of the paper shows the time steps of a trained network's neurons, and Fig. 7 shows the
-# norms of w during training, on which the bounds depend. Here they are for the network above:
+# Time steps and norms
+# --------------------
+# Fig. 5 of the paper shows the time steps of a trained network's neurons, and Fig. 7 the norms of w during training, on
+# which the bounds depend. The same for the network above:
 
 plots.time_steps(network).draw()
 
 # %%
 
-plots.weight_norms(norms).draw()
+plt.plot(norms)
+plt.xlabel("batch")
+plt.ylabel("‖w‖∞ of each layer")
+plt.show()

@@ -1,4 +1,4 @@
-"""What every baseline shares with UnICORNN: forms of input, lengths, states, dropout, errors."""
+"""The interface that every baseline shares with UnICORNN: input forms, lengths, states, dropout, errors."""
 
 import copy
 import importlib.util
@@ -13,19 +13,20 @@ from torch.utils import _pytree as pytree
 
 from unicornn import State, UnICORNN
 from unicornn.baselines import GRU, MODELS, Baseline
+from unicornn.baselines._base import SequenceNorm, within
 
 N, b, d, m, L = 7, 4, 3, 6, 2
 lengths = torch.tensor([7, 2, 1, 5])
-lacking = {"sign-ncde"} if importlib.util.find_spec("pysiglib") is None else set()
+unavailable = {"sign-ncde"} if importlib.util.find_spec("pysiglib") is None else set()
 skipped = pytest.mark.skip(reason="pysiglib is not installed")
-names = [pytest.param(name, marks=skipped) if name in lacking else pytest.param(name) for name in MODELS]
+names = [pytest.param(name, marks=skipped) if name in unavailable else pytest.param(name) for name in MODELS]
 every = pytest.mark.parametrize("name", names)
-# Finite differences see the steps of a binary gate, the straight-through gradient does not.
+# Finite differences see the jumps of a binary gate, the straight-through gradient does not.
 smooth = pytest.mark.parametrize("name", [name for name in names if not name.values[0].startswith("skip")])
 
 
 def make(name, num_layers=L, **options):
-    """In eval(): batch statistics, where a baseline has them, tie the sequences of a batch to each other."""
+    """In eval(), because batch statistics would make the sequences of a batch depend on each other."""
     return MODELS[name](d, m, num_layers, dtype=torch.float64, **options).eval()
 
 
@@ -34,7 +35,7 @@ def draw(*shape):
 
 
 def start(baseline, batch=b):
-    """A random state of the right shapes, in the range of a probability."""
+    """A random state of the right shapes, with values in the range of probabilities."""
     _, state = baseline(draw(1, batch, d))
     return tuple(torch.rand_like(t) for t in state)
 
@@ -82,11 +83,11 @@ def test_last_is_the_output_at_each_end(name):
 
 
 @given(
-    name=st.sampled_from([name for name in MODELS if name not in lacking]),
+    name=st.sampled_from([name for name in MODELS if name not in unavailable]),
     cut=st.integers(1, N - 1),
     seed=st.integers(0, 99),
 )
-def test_cut_and_continued_is_the_whole(name, cut, seed):
+def test_continuing_from_a_state_equals_one_run(name, cut, seed):
     torch.manual_seed(seed)
     baseline, u = make(name), draw(N, b, d)
     begin = start(baseline)
@@ -100,7 +101,7 @@ def test_cut_and_continued_is_the_whole(name, cut, seed):
 
 @every
 @pytest.mark.parametrize("lengths", [[7, 2, 1, 5], [3, 1, 4, 4]], ids=["some end", "all end"])
-def test_lengths_are_sequences_by_themselves(name, lengths):
+def test_sequences_of_a_batch_are_independent(name, lengths):
     baseline = make(name)
     u = draw(N, b, d)
     for i, end in enumerate(lengths):
@@ -163,7 +164,7 @@ def test_dropout_is_one_mask_per_sequence_and_layer(name):
 
 
 @every
-def test_dropout_goes_on_with_the_state(name):
+def test_dropout_mask_is_part_of_the_state(name):
     baseline, u = make(name, dropout=0.5).train(), draw(N, b, d)
     _, state = baseline(u)
     _, after = baseline(u, state.detach())
@@ -174,7 +175,7 @@ def test_dropout_goes_on_with_the_state(name):
     assert alone.mask.shape == (L, m)
 
 
-def test_masks_are_drawn_as_by_the_layer():
+def test_masks_are_those_of_unicornn():
     u = torch.randn(N, b, d)
     layer, baseline = UnICORNN(d, m, L, dropout=0.3, backend="reference"), GRU(d, m, L, dropout=0.3)
     torch.manual_seed(3)
@@ -184,7 +185,7 @@ def test_masks_are_drawn_as_by_the_layer():
 
 
 @every
-def test_copies_and_saved_parameters_do_the_same(name):
+def test_copies_and_saved_parameters_give_the_same_output(name):
     baseline, other, u = make(name), make(name), draw(N, b, d)
     other.load_state_dict(baseline.state_dict())
     output, state = baseline(u)
@@ -196,7 +197,7 @@ def test_copies_and_saved_parameters_do_the_same(name):
 
 
 @every
-def test_parameters_are_drawn_anew_and_counted(name):
+def test_parameters_are_reset_and_counted(name):
     baseline = make(name)
     before = [p.clone() for p in baseline.parameters()]
     with torch.no_grad():
@@ -210,30 +211,29 @@ def test_parameters_are_drawn_anew_and_counted(name):
 
 
 @pytest.mark.parametrize(
-    ("error", "words", "arguments"),
+    ("error", "name", "arguments"),
     [
-        (TypeError, "input: expected a tensor", {"input": [1.0]}),
-        (ValueError, r"input: expected shape \(N, b, d\)", {"input": torch.zeros(3)}),
-        (ValueError, "N, b >= 1", {"input": torch.zeros(0, 2, d)}),
-        (ValueError, "3 features", {"input": torch.zeros(5, 2, 4)}),
-        (TypeError, "input: expected the parameters' dtype", {"input": torch.zeros(5, 2, d, dtype=torch.float64)}),
-        (ValueError, "output: expected one of", {"output": "first"}),
-        (ValueError, "lengths: expected numbers from 1 to N=5", {"lengths": [5, 0]}),
-        (ValueError, "lengths: expected numbers from 1 to N=5", {"lengths": [5, 6]}),
-        (ValueError, r"lengths: expected shape \(2,\)", {"lengths": [5]}),
-        (TypeError, "lengths: expected integers", {"lengths": [5.0, 1.0]}),
-        (ValueError, "lengths: expected None", {"input": torch.zeros(5, d), "lengths": [5]}),
-        (TypeError, "state: expected a tuple of 1 tensors, got tuple of 2", {"state": (torch.zeros(L, 2, m),) * 2}),
-        (TypeError, "state: expected a tuple of 1 tensors, got Tensor", {"state": torch.zeros(L, 2, m)}),
-        (ValueError, r"state\[0\]: expected shape \(2, 2, 6\)", {"state": (torch.zeros(L, 3, m),)}),
-        (TypeError, r"state\[0\]: expected", {"state": (torch.zeros(L, 2, m, dtype=torch.float64),)}),
-        (ValueError, "unbatched", {"input": torch.zeros(5, d), "state": (torch.zeros(L, 1, m),)}),
+        (TypeError, "input", {"input": [1.0]}),
+        (ValueError, "input", {"input": torch.zeros(3)}),
+        (ValueError, "input", {"input": torch.zeros(0, 2, d)}),
+        (ValueError, "input", {"input": torch.zeros(5, 2, 4)}),
+        (TypeError, "input", {"input": torch.zeros(5, 2, d, dtype=torch.float64)}),
+        (ValueError, "output", {"output": "first"}),
+        (ValueError, "lengths", {"lengths": [5, 0]}),
+        (ValueError, "lengths", {"lengths": [5, 6]}),
+        (ValueError, "lengths", {"lengths": [5]}),
+        (TypeError, "lengths", {"lengths": [5.0, 1.0]}),
+        (ValueError, "lengths", {"input": torch.zeros(5, d), "lengths": [5]}),
+        (TypeError, "state", {"state": (torch.zeros(L, 2, m),) * 2}),
+        (TypeError, "state", {"state": torch.zeros(L, 2, m)}),
+        (ValueError, r"state\[0\]", {"state": (torch.zeros(L, 3, m),)}),
+        (TypeError, r"state\[0\]", {"state": (torch.zeros(L, 2, m, dtype=torch.float64),)}),
+        (ValueError, r"state\[0\]", {"input": torch.zeros(5, d), "state": (torch.zeros(L, 1, m),)}),
     ],
 )
-def test_what_is_wrong_is_said(error, words, arguments):
-    baseline = GRU(d, m, L)
-    with pytest.raises(error, match=words):
-        baseline(**{"input": torch.zeros(5, 2, d)} | arguments)
+def test_wrong_arguments_are_named(error, name, arguments):
+    with pytest.raises(error, match=f"^{name}: expected"):
+        GRU(d, m, L)(**{"input": torch.zeros(5, 2, d)} | arguments)
 
 
 @pytest.mark.parametrize(
@@ -252,15 +252,25 @@ def test_what_is_wrong_is_said(error, words, arguments):
         ("incremental", "iterations", 0),
         ("incremental", "alpha", 0.0),
         ("exprnn", "init", "haar"),
+        ("indrnn", "connection", "skip"),
+        ("indrnn", "length", 0),
+        ("sru", "highway_bias", float("nan")),
+        ("lru", "state_size", 0),
+        ("lru", "r_min", 1.0),
+        ("lru", "r_max", 1.1),
+        ("lru", "max_phase", 7.0),
+        ("linoss", "discretisation", "explicit"),
+        ("linoss", "state_size", 0),
+        *(("sign-ncde", name, 0) for name in ("step", "depth", "multiplier", "hidden_layers", "dt")),
     ],
 )
 def test_wrong_hyperparameters_are_named(name, argument, value):
-    with pytest.raises(ValueError, match=f"{argument}: expected"):
+    with pytest.raises(ValueError, match=f"^{argument}: expected"):
         MODELS[name](**{"input_size": d, "hidden_size": m} | {argument: value})
 
 
 @every
-def test_published_start_is_finite_over_a_thousand_steps(name):
+def test_published_initialisation_is_finite_over_a_thousand_steps(name):
     baseline = MODELS[name](d, 64).eval()
     last, _ = baseline(torch.rand(1000, 2, d), output="last")
     assert last.isfinite().all()
@@ -269,7 +279,7 @@ def test_published_start_is_finite_over_a_thousand_steps(name):
 
 
 @every
-def test_one_of_everything(name):
+def test_sizes_of_one(name):
     baseline = MODELS[name](1, 1).eval()
     output, state = baseline(torch.randn(1, 1, 1), lengths=[1])
     assert output.shape == (1, 1, 1)
@@ -278,12 +288,24 @@ def test_one_of_everything(name):
 
 
 @every
-def test_they_are_baselines(name):
+def test_models_are_documented_baselines(name):
     assert issubclass(MODELS[name], Baseline)
     assert ">>>" in MODELS[name].__doc__
 
 
-def test_import_loads_no_compiler_and_no_library_of_one_baseline():
+def test_normalisation_ignores_the_padding():
+    x, ends = draw(6, 3, 4), torch.tensor([6, 1, 3])
+    norm, plain = SequenceNorm(4, dtype=torch.float64), torch.nn.BatchNorm1d(4, dtype=torch.float64)
+    inside = within(6, ends).squeeze(-1)
+    result = norm(torch.where(inside[..., None], x, 1e6), ends)
+    torch.testing.assert_close(result[inside], plain(x[inside]))
+    assert not result[~inside].any()
+    torch.testing.assert_close(norm.running_var, plain.running_var)
+    torch.testing.assert_close(norm(x), plain(x.flatten(0, 1)).view(6, 3, 4))
+    assert torch.autograd.gradcheck(lambda x: norm(x, ends), x.requires_grad_())
+
+
+def test_import_loads_no_compiler_and_no_optional_library():
     code = """
 import sys, unicornn.baselines
 assert not {"numba", "triton", "pysiglib"} & set(sys.modules)

@@ -1,4 +1,4 @@
-"""Signature NCDE against numpy: log-signatures by their formula, windows one by one, Runge-Kutta by hand."""
+"""Signature NCDE against NumPy: log-signatures by formula, windows one by one, Runge-Kutta written out."""
 
 import sys
 
@@ -27,16 +27,16 @@ def close(x, y):
     torch.testing.assert_close(torch.as_tensor(x), torch.as_tensor(y), rtol=1e-9, atol=1e-11)
 
 
-def by_formula(path, depth):
-    """Increments, then ½∫(X_i dX_j - X_j dX_i) for i < j, along a path (points, width) that is linear in between."""
+def log_signature(path, depth):
+    """Increments, then ½∫(X_i dX_j - X_j dX_i) for i < j, along a piecewise linear path (points, width)."""
     steps, middle = np.diff(path, axis=0), (path[1:] + path[:-1]) / 2 - path[0]
     areas = (middle.T @ steps - steps.T @ middle) / 2
     return np.concatenate([path[-1] - path[0], areas[np.triu_indices(path.shape[1], 1)][: None if depth > 1 else 0]])
 
 
-def by_hand(baseline, u):
-    """The outputs (N, m) for one sequence u (N, d), by numpy."""
-    own, layer = baseline.own, baseline.layers[0]
+def numpy_outputs(baseline, u):
+    """Outputs (N, m) for one sequence u (N, d)."""
+    options, layer = baseline.hyperparameters, baseline.layers[0]
     weights = {name: p.detach().numpy() for name, p in layer.named_parameters()}
 
     def linear(name, z):
@@ -44,15 +44,15 @@ def by_hand(baseline, u):
 
     def slope(h, signature):
         z = linear("enter", h)
-        for _ in range(own["hidden_layers"] - 1):
+        for _ in range(options["hidden_layers"] - 1):
             z = linear("hidden", np.maximum(z, 0))
         return linear("leave", np.tanh(z)).reshape(m, -1) @ signature
 
-    path = np.column_stack([own["dt"] * np.arange(len(u)), u])
+    path = np.column_stack([options["dt"] * np.arange(len(u)), u])
     h, outputs = linear("initial", path[0]), []
     for n in range(len(u)):
-        if n and n % own["step"] == 0:
-            signature = by_formula(path[n - own["step"] : n + 1], own["depth"])
+        if n and n % options["step"] == 0:
+            signature = log_signature(path[n - options["step"] : n + 1], options["depth"])
             k1 = slope(h, signature)
             k2 = slope(h + k1 / 3, signature)
             k3 = slope(h - k1 / 3 + k2, signature)
@@ -66,7 +66,7 @@ def by_hand(baseline, u):
 @pytest.mark.parametrize("width", [1, 2, 7])
 def test_log_signatures_are_increments_and_areas(width, depth):
     paths = draw(5, 9, width)
-    close(log_signatures(paths, depth), np.stack([by_formula(path, depth) for path in paths.numpy()]))
+    close(log_signatures(paths, depth), np.stack([log_signature(path, depth) for path in paths.numpy()]))
 
 
 def test_the_area_of_a_unit_square_is_one():
@@ -76,7 +76,7 @@ def test_the_area_of_a_unit_square_is_one():
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_channels_are_as_many_as_come(width, depth):
+def test_number_of_channels(width, depth):
     line = torch.linspace(0, 1, 6, dtype=torch.float64)[:, None] * draw(2, 1, width)
     signatures = log_signatures(line, depth)
     assert signatures.shape == (2, channels(width, depth))
@@ -90,7 +90,7 @@ def test_layer_is_the_numpy_loop(step, depth, hidden_layers):
     lengths = [23, 9, 1]
     output, (h, _, count) = baseline(u, lengths=lengths)
     for i, N in enumerate(lengths):
-        expected = by_hand(baseline, u[:N, i].numpy())
+        expected = numpy_outputs(baseline, u[:N, i].numpy())
         close(output[:N, i].detach(), expected)
         close(h[0, i].detach(), expected[-1])
         assert count[0, i] == (N - 1) % step + 1
@@ -110,7 +110,7 @@ def test_a_step_is_of_fourth_order(monkeypatch):
     pieces=st.lists(st.lists(st.integers(1, 7), min_size=2, max_size=2), min_size=1, max_size=4),
     seed=st.integers(0, 99),
 )
-def test_sequences_cut_anywhere_and_each_elsewhere_go_on_exactly(step, depth, L, pieces, seed):
+def test_sequences_cut_at_different_steps_continue_exactly(step, depth, L, pieces, seed):
     torch.manual_seed(seed)
     baseline = SignatureNCDE(d, m, L, step=step, depth=depth, dtype=torch.float64)
     totals = [sum(p[i] for p in pieces) for i in range(2)]
@@ -130,7 +130,7 @@ def test_sequences_cut_anywhere_and_each_elsewhere_go_on_exactly(step, depth, L,
         close(t, s)
 
 
-def test_before_the_first_window_is_complete_only_the_first_sample_counts():
+def test_only_the_first_sample_counts_before_a_window_is_complete():
     baseline, u = make(step=4), draw(4, b, d)
     output, (h, samples, count) = baseline(u)
     start = baseline.layers[0].initial(torch.nn.functional.pad(u[0], (1, 0)))
@@ -151,20 +151,14 @@ def test_gradients_through_the_log_signature(depth):
 
 
 @pytest.mark.parametrize("count", [-1.0, 5.0, float("nan")])
-def test_a_number_of_samples_that_no_window_has_is_refused(count):
+def test_impossible_numbers_of_samples_are_rejected(count):
     baseline = make(step=4)
     h, samples, _ = baseline(draw(2, b, d))[1]
-    with pytest.raises(ValueError, match=r"state\[2\]: expected 0 to step=4 samples"):
+    with pytest.raises(ValueError, match=r"^state\[2\]: "):
         baseline(draw(2, b, d), (h, samples, torch.full((1, b, 1), count, dtype=torch.float64)))
 
 
-@pytest.mark.parametrize("argument", ["step", "depth", "multiplier", "hidden_layers", "dt"])
-def test_wrong_hyperparameters_are_named(argument):
-    with pytest.raises(ValueError, match=f"{argument}: expected"):
-        SignatureNCDE(d, m, **{argument: 0})
-
-
-def test_without_the_library_the_error_says_how_to_get_it(monkeypatch):
+def test_error_without_the_library_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysiglib", None)
     baseline = make()
     with pytest.raises(ImportError, match=r"pip install 'unicornn\[ncde\]'"):

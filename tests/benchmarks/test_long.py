@@ -14,8 +14,7 @@ from tests.benchmarks.run import run
 @pytest.mark.parametrize(("task", "model"), [("recall", "unicornn"), ("adding", "mingru")])
 def test_it_runs(task, model, tmp_path, monkeypatch):
     small = ["--stages", 40, 60, "--least", 3, "--test", 10, "--minutes", 0.02, "--m", 4]
-    places = ["--checkpoint", tmp_path / "kept.pt", "--out", tmp_path / "long"]
-    run("benchmarks.long", task, "--model", model, *small, *places)
+    run("benchmarks.long", task, "--model", model, *small, "--out", tmp_path / "long")
     result = json.loads((tmp_path / "long" / f"{task}-{model}.json").read_text())
     assert result["stages"][0]["N"] == 40
     assert result["stages"][0]["test"] >= 0

@@ -66,11 +66,10 @@ def test_a_change_of_what_kernels_share_compiles_them_anew(copy, tmp_path):
 
 def test_what_a_stamp_covers():
     from unicornn._ops.cpu import jit
-    from unicornn.baselines._ops.linear import kernels
+    from unicornn.baselines._ops import row_kernels
 
-    assert set(jit._sources(kernels.__name__)) == {
-        "unicornn.baselines._ops.linear.kernels",
-        "unicornn.baselines._ops.rows",
+    assert set(jit._sources(row_kernels.__name__)) == {
+        "unicornn.baselines._ops.row_kernels",
         "unicornn._ops.cpu.jit",
         "unicornn._ops.cpu._numba_internals",
         "unicornn._ops.cpu.vectors",

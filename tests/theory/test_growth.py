@@ -1,18 +1,17 @@
-"""How the gradient grows along a sequence, measured; and the time step that follows from it."""
+"""Growth of the gradient along a sequence, and the suggested time step that follows from it."""
 
 import math
 
 import pytest
 import torch
 
-import unicornn
 from unicornn import UnICORNN, suggest_dt, theory
 from unicornn.theory import _growth
 
 
 @pytest.mark.parametrize(("L", "S", "batch_first"), [(1, 0, False), (2, 0, True), (3, 2, False)])
-def test_it_is_the_gradient(L, S, batch_first, monkeypatch):
-    monkeypatch.setattr(_growth, "LEAST", 100)
+def test_sizes_are_those_of_the_gradient(L, S, batch_first, monkeypatch):
+    monkeypatch.setattr(_growth, "MIN_PIECE", 100)
     torch.manual_seed(0)
     layer = UnICORNN(2, 5, L, dt=0.4, skip_layers=S, dropout=0.5, dtype=torch.float64)
     u, state = torch.randn(250, 3, 2).double().requires_grad_(), torch.randn(2, L, 3, 5).double().requires_grad_()
@@ -33,15 +32,14 @@ def test_it_is_the_gradient(L, S, batch_first, monkeypatch):
         torch.testing.assert_close(again.neurons, growth.neurons)
 
 
-def test_far_beyond_float64(monkeypatch):
-    """An unstable step, a²(α + w) > 4, grows by a known factor per step; its logarithm does not overflow."""
+def test_logarithms_far_beyond_float64(monkeypatch):
+    """An unstable step, a²(α + w) > 4, grows by a known factor per step."""
     layer = UnICORNN(1, 1, dt=2.0, alpha=2.0, dtype=torch.float64)
     with torch.no_grad():
         layer.c[0].fill_(30.0)
         layer.w[0].zero_()
-    with torch.no_grad():
         layer.V[0].zero_()
-    monkeypatch.setattr(_growth, "LEAST", 100)
+    monkeypatch.setattr(_growth, "MIN_PIECE", 100)
     growth = theory.gradient_growth(layer, torch.zeros(3000, 1, 1, dtype=torch.float64))
     trace = 2 - 4 * 2.0
     factor = math.log((-trace + math.sqrt(trace**2 - 4)) / 2)
@@ -51,8 +49,8 @@ def test_far_beyond_float64(monkeypatch):
     assert float(growth.exponents) == pytest.approx(factor, rel=1e-6)
 
 
-def test_neurons_whose_exponents_are_far_apart(monkeypatch):
-    """One of them beyond float64's range, the other none at all: both are told, and the input's is the larger one's."""
+def test_neurons_with_very_different_exponents():
+    """One exceeds the range of float64, the other does not grow exponentially at all."""
     layer = UnICORNN(1, 2, dt=2.0, alpha=0.0, dtype=torch.float64)
     with torch.no_grad():
         layer.c[0].fill_(30.0)
@@ -64,19 +62,7 @@ def test_neurons_whose_exponents_are_far_apart(monkeypatch):
     assert growth.growth > 5000
 
 
-def test_points_along_a_long_sequence_are_few(monkeypatch):
-    layer, u = UnICORNN(2, 4, 2), torch.randn(2000, 1, 2)
-    monkeypatch.setattr(_growth, "PIECE", 16)
-    every = theory.gradient_growth(layer, u)
-    monkeypatch.setattr(_growth, "POINTS", 50)
-    few = theory.gradient_growth(layer, u)
-    assert few.steps.tolist() == every.steps[::3].tolist()
-    torch.testing.assert_close(few.neurons, every.neurons[::3])
-    squares = (2 * every.input).exp()
-    torch.testing.assert_close(few.input[0], squares[:3].mean(0).log() / 2)
-
-
-def test_the_ratio_is_of_the_first_and_the_last_hundredth():
+def test_ratio_of_the_first_to_the_last_percent():
     torch.manual_seed(0)
     layer, u = UnICORNN(2, 4, 2), torch.randn(1701, 2, 2)  # pieces of 17 steps, and one of a single step
     growth = theory.gradient_growth(layer, u)
@@ -84,18 +70,11 @@ def test_the_ratio_is_of_the_first_and_the_last_hundredth():
     layer(leaf, output="last")[0].sum().backward()
     squares = leaf.grad.double().square().sum(2)
     expected = float((squares[:17].mean() / squares[-17:].mean()).sqrt())
-    assert growth.ratio == pytest.approx(expected, rel=0.25)  # within a piece it is a mean
+    assert growth.ratio == pytest.approx(expected, rel=0.25)  # means over pieces
 
 
-def test_what_it_refuses():
-    with pytest.raises(TypeError, match="layer: expected a UnICORNN, got LSTM"):
-        theory.gradient_growth(torch.nn.LSTM(2, 3), torch.randn(5, 1, 2))
-    with pytest.raises(ValueError, match="bidirectional=False"):
-        theory.gradient_growth(UnICORNN(2, 3, bidirectional=True), torch.randn(5, 1, 2))
-
-
-def test_the_exponent_of_a_driven_neuron():
-    """Positive, and as the formula says within a factor: it would be seen if it were 1e-4 only, which it is here."""
+def test_exponent_of_a_driven_neuron_is_positive():
+    """Exponents as small as 1e-4 are resolved."""
     torch.manual_seed(0)
     N, a, w = 100_000, 0.05, 1.0
     layer = UnICORNN(1, 1, dt=2 * a, alpha=1.0)
@@ -106,7 +85,7 @@ def test_the_exponent_of_a_driven_neuron():
     growth = theory.gradient_growth(layer, torch.randn(N, 8, 1))
     assert 1e-4 < growth.exponent < 4e-4
     with torch.no_grad():
-        layer.w[0].zero_()  # a linear oscillator has none
+        layer.w[0].zero_()  # a linear oscillator
     assert abs(theory.gradient_growth(layer, torch.randn(N, 8, 1)).exponent) < 1e-6
 
 
@@ -131,7 +110,7 @@ def test_suggested_dt_for_an_input(strength):
     growth = theory.gradient_growth(UnICORNN(2, 32, 2, dt=dt), u)
     assert growth.ratio < 1e5
     assert growth.growth < 6
-    assert suggest_dt(2 * len(u), input=u) < dt  # for longer ones than these
+    assert suggest_dt(2 * len(u), input=u) < dt  # for longer sequences
     assert suggest_dt(len(u), input=u[:, 0]) == pytest.approx(dt, rel=1)
 
 
@@ -141,11 +120,9 @@ def test_a_strong_input_needs_a_smaller_step():
     assert suggest_dt(len(u), input=10 * u) < suggest_dt(len(u), input=0.1 * u)
 
 
-def test_suggest_dt_refuses():
-    assert unicornn.suggest_dt is suggest_dt
-    with pytest.raises(ValueError, match=r"length: expected an integer >= 1, got 0"):
-        suggest_dt(0)
-    with pytest.raises(ValueError, match=r"growth: expected"):
-        suggest_dt(10, growth=0.0)
-    with pytest.raises(ValueError, match=r"input: expected a floating-point tensor of shape \(N, b, d\) or \(N, d\)"):
-        suggest_dt(10, input=torch.zeros(10))
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("length", (0,)), ("growth", (10, 0.0)), ("input", (10, 2.0, torch.zeros(10)))]
+)
+def test_wrong_arguments_of_suggest_dt_are_named(name, arguments):
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        suggest_dt(arguments[0], **dict(zip(("growth", "input"), arguments[1:], strict=False)))

@@ -1,4 +1,4 @@
-"""What LRU and LinOSS are layers of: a linear recurrence, then a nonlinearity at each step, and a skip connection."""
+"""Layer structure of LRU and LinOSS: a linear recurrence, a nonlinearity at each step, and a skip connection."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Layer
-from unicornn.baselines._normalise import SequenceNorm
+from unicornn.baselines._base import Layer, SequenceNorm, States
 
 
 class StateSpaceLayer(Layer):
-    """x + GLU(GELU(S(x̂) + D ⊙ x̂)), x̂ = x normalised, S the linear recurrence.
+    """x + GLU(GELU(S(x̂) + D ⊙ x̂)), with x̂ = x after normalisation and S the linear recurrence.
 
-    Where the width is not m, a linear encoder makes m features of the input first. GLU(v) = (W v + b) ⊙ σ̂(W' v + b').
-
+    If the width is not m, a linear encoder first maps the input to m features. GLU(v) = (W v + b) ⊙ σ̂(W' v + b').
     Shapes: D (m,), GLU's W and W' together (2m, m), b and b' (2m,).
     """
 
-    affine: bool  # whether the normalisation has a scale and a shift of its own
+    affine: bool  # whether the normalisation has a trained scale and shift
 
-    def __init__(self, width: int, m: int, *, batch_norm: bool, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, width: int, m: int, *, batch_norm: bool, **factory: Any) -> None:
         super().__init__()
-        self.encoder = nn.Linear(width, m, device=device, dtype=dtype) if width != m else None
-        self.norm = SequenceNorm(m, affine=self.affine, device=device, dtype=dtype) if batch_norm else None
-        self.D = nn.Parameter(torch.empty(m, device=device, dtype=dtype))
-        self.glu = nn.Linear(m, 2 * m, device=device, dtype=dtype)
+        self.encoder = nn.Linear(width, m, **factory) if width != m else None
+        self.norm = SequenceNorm(m, affine=self.affine, **factory) if batch_norm else None
+        self.D = nn.Parameter(torch.empty(m, **factory))
+        self.glu = nn.Linear(m, 2 * m, **factory)
 
     def reset_parameters(self) -> None:
         for module in (self.encoder, self.norm, self.glu):
@@ -34,13 +32,11 @@ class StateSpaceLayer(Layer):
                 module.reset_parameters()
         nn.init.normal_(self.D)
 
-    def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def recur(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         """S: from (N, b, m) to (N, b, m), and the final state."""
         raise NotImplementedError
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         x = x if self.encoder is None else self.encoder(x)
         normal = x if self.norm is None else self.norm(x, lengths)
         y, final = self.recur(normal, state, lengths)

@@ -1,4 +1,4 @@
-"""Antisymmetric RNN, plain and gated: eigenvalues of the recurrent matrix on the imaginary axis."""
+"""Antisymmetric RNN, plain and gated: the recurrent matrix has eigenvalues on the imaginary axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
 
 
 class AntisymmetricLayer(StepLayer):
@@ -16,13 +16,11 @@ class AntisymmetricLayer(StepLayer):
 
     gates = 1  # rows of V, in units of m
 
-    def __init__(
-        self, width: int, m: int, *, epsilon: float, gamma: float, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, width: int, m: int, *, epsilon: float, gamma: float, **factory: Any) -> None:
         super().__init__()
         self.m, self.epsilon, self.gamma = m, epsilon, gamma
-        self.W = nn.Parameter(torch.empty(m * (m - 1) // 2, device=device, dtype=dtype))
-        self.V = nn.Linear(width, self.gates * m, device=device, dtype=dtype)
+        self.W = nn.Parameter(torch.empty(m * (m - 1) // 2, **factory))
+        self.V = nn.Linear(width, self.gates * m, **factory)
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.W, std=self.m**-0.5)
@@ -38,24 +36,24 @@ class AntisymmetricLayer(StepLayer):
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
         A, epsilon = self.matrix().t(), self.epsilon
 
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+        def step(x_n: Tensor, h: Tensor) -> States:
             return (h.add(torch.addmm(x_n, h, A).tanh(), alpha=epsilon),)
 
         return self.V(x), step
 
 
 class GatedAntisymmetricLayer(AntisymmetricLayer):
-    """As ``AntisymmetricLayer``; V (2m, d), the gate's rows last."""
+    """As ``AntisymmetricLayer``, but V (2m, d), with the rows of the gate last."""
 
     gates = 2
 
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
         A, epsilon = self.matrix().t(), self.epsilon
 
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-            into, gate = x_n.chunk(2, 1)
+        def step(x_n: Tensor, h: Tensor) -> States:
+            candidate, gate = x_n.chunk(2, 1)
             Ah = h @ A
-            return (torch.addcmul(h, (gate + Ah).sigmoid(), (into + Ah).tanh(), value=epsilon),)
+            return (torch.addcmul(h, (gate + Ah).sigmoid(), (candidate + Ah).tanh(), value=epsilon),)
 
         return self.V(x), step
 
@@ -66,11 +64,11 @@ class Antisymmetric(Baseline):
         h_n = h_{n-1} + ε tanh((W - Wᵀ - γ I) h_{n-1} + V x_n + b)
 
     W is strictly upper triangular: an antisymmetric matrix has m(m-1)/2 free numbers. Initialisation: W ~ N(0, 1/m),
-    V ~ N(0, 1/d), b = 0. The paper also tries other variances for W, and tunes ε and γ for each task.
+    V ~ N(0, 1/d), b = 0. The paper also tries other variances of W, and tunes ε and γ for each task.
 
     Args:
-        epsilon: step ε > 0.
-        gamma: diffusion γ >= 0.
+        epsilon: Step ε > 0.
+        gamma: Diffusion γ >= 0.
         The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
@@ -95,19 +93,19 @@ class Antisymmetric(Baseline):
         gamma: float = 0.01,
         **common: Unpack[Common],
     ) -> None:
-        own = {"epsilon": checks.positive("epsilon", epsilon), "gamma": checks.not_negative("gamma", gamma)}
-        super().__init__(input_size, hidden_size, num_layers, self.layer, own, **common)
+        options = {"epsilon": checks.positive("epsilon", epsilon), "gamma": checks.not_negative("gamma", gamma)}
+        super().__init__(input_size, hidden_size, num_layers, self.layer, options, **common)
 
 
 class GatedAntisymmetric(Antisymmetric):
-    """Antisymmetric RNN with an input gate (Chang, Chen, Haber & Chi, ICLR 2019), which shares the recurrent matrix.
+    """Antisymmetric RNN with an input gate that shares the recurrent matrix (Chang, Chen, Haber & Chi, ICLR 2019).
 
-    With A = W - Wᵀ - γ I, σ̂ the sigmoid and ⊙ the product by elements:
+    With A = W - Wᵀ - γ I, σ̂ the sigmoid and ⊙ the element-wise product:
 
         g_n = σ̂(A h_{n-1} + V_g x_n + b_g)
         h_n = h_{n-1} + ε g_n ⊙ tanh(A h_{n-1} + V x_n + b)
 
-    Initialisation and arguments: as for ``Antisymmetric``; V_g as V, b_g = 0.
+    Initialisation and arguments as for ``Antisymmetric``; V_g as V, b_g = 0.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 

@@ -7,32 +7,25 @@ from typing import Any, Unpack
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer
-from unicornn.baselines._ops.dense import autograd as dense
+from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._ops import dense
 
 
 class CoRNNLayer(Layer):
     """V (m, d) with the bias, W and Wz (m, m)."""
 
-    def __init__(
-        self, width: int, m: int, *, dt: float, gamma: float, epsilon: float, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, width: int, m: int, *, dt: float, gamma: float, epsilon: float, **factory: Any) -> None:
         super().__init__()
-        self.dt, self.gamma, self.epsilon = dt, gamma, epsilon
-        self.V = nn.Linear(width, m, device=device, dtype=dtype)
-        self.W, self.Wz = (nn.Linear(m, m, bias=False, device=device, dtype=dtype) for _ in range(2))
+        self.constants = dt, gamma, epsilon
+        self.V = nn.Linear(width, m, **factory)
+        self.W, self.Wz = (nn.Linear(m, m, bias=False, **factory) for _ in range(2))
 
     def reset_parameters(self) -> None:
         for linear in (self.V, self.W, self.Wz):
             linear.reset_parameters()
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        y, z = state
-        constants = self.dt, self.gamma, self.epsilon
-        ys, y, z = dense.cornn(self.V(x), self.W.weight, self.Wz.weight, y, z, *constants, lengths=lengths)
-        return ys, (y, z)
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
+        return dense.cornn(self.V(x), self.W.weight, self.Wz.weight, state, self.constants, lengths)
 
 
 class CoRNN(Baseline):
@@ -41,8 +34,8 @@ class CoRNN(Baseline):
         z_n = z_{n-1} + Δt [tanh(W y_{n-1} + Wz z_{n-1} + V x_n + b) - γ y_{n-1} - ε z_{n-1}]
         y_n = y_{n-1} + Δt z_n
 
-    The paper's IMEX scheme has two forms, with the damping ε z taken at n or at n - 1; this is the explicit one,
-    n - 1, which its experiments use. Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in).
+    The paper's IMEX scheme has two forms, with the damping ε z at step n or n - 1; this is the explicit one, n - 1,
+    used in its experiments. Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in).
 
     Args:
         dt, gamma, epsilon: Δt, γ, ε > 0; by default those published for permuted sequential MNIST.
@@ -69,5 +62,5 @@ class CoRNN(Baseline):
         epsilon: float = 8.0,
         **common: Unpack[Common],
     ) -> None:
-        own = {name: checks.positive(name, v) for name, v in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon))}
-        super().__init__(input_size, hidden_size, num_layers, CoRNNLayer, own, states=2, **common)
+        options = {name: checks.positive(name, v) for name, v in (("dt", dt), ("gamma", gamma), ("epsilon", epsilon))}
+        super().__init__(input_size, hidden_size, num_layers, CoRNNLayer, options, states=2, **common)

@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer
-from unicornn.baselines._ops.dense import autograd as dense
+from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._ops import dense
 
 
 class ExpRNNLayer(Layer):
-    """V (m, d), the orthogonal W (m, m), made of the numbers below the diagonal of its original, and b (m,)."""
+    """V (m, d), the orthogonal W (m, m), parametrised by the numbers below the diagonal of a matrix, and b (m,)."""
 
-    def __init__(self, width: int, m: int, *, init: str, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, width: int, m: int, *, init: str, **factory: Any) -> None:
         super().__init__()
         self.m, self.init = m, init
-        self.V = nn.Linear(width, m, bias=False, device=device, dtype=dtype)
-        self.W = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+        self.V = nn.Linear(width, m, bias=False, **factory)
+        self.W = nn.Linear(m, m, bias=False, **factory)
         orthogonal(self.W, orthogonal_map="matrix_exp", use_trivialization=False)
-        self.b = nn.Parameter(torch.empty(m, device=device, dtype=dtype))
+        self.b = nn.Parameter(torch.empty(m, **factory))
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -43,11 +43,8 @@ class ExpRNNLayer(Layer):
     def free_parameters(self) -> int:
         return super().free_parameters() - self.m * (self.m + 1) // 2
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        (h,) = state
-        hs, h = dense.exprnn(self.V(x), self.W.weight, self.b, h, lengths)
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
+        hs, h = dense.exprnn(self.V(x), self.W.weight, self.b, state[0], lengths)
         return hs, (h,)
 
 
@@ -57,10 +54,9 @@ class ExpRNN(Baseline):
         h_n = modrelu(W h_{n-1} + V x_n), W = exp(A), A = -Aᵀ
         modrelu(a) = sign(a) ⊙ relu(|a| + b)
 
-    A has m(m-1)/2 free numbers: ``free_parameters`` counts these, while the parameter that holds them has m² elements,
-    of which torch's parametrisation leaves those on and above the diagonal alone. Initialisation: V Kaiming-normal,
-    b ~ U(-0.01, 0.01), A block-diagonal with blocks [[0, s], [-s, 0]]. In training, the authors give A a tenth of
-    the learning rate of the rest.
+    A has m(m-1)/2 free numbers, which ``free_parameters`` counts; their parameter has m² elements, of which torch's
+    parametrisation ignores those on and above the diagonal. Initialisation: V Kaiming-normal, b ~ U(-0.01, 0.01), A
+    block-diagonal with blocks [[0, s], [-s, 0]]. The authors train A with a tenth of the learning rate of the rest.
 
     Args:
         init: "cayley" (Helfrich et al., 2018): s = -√((1 - cos t)/(1 + cos t)), t ~ U(0, π/2); or "henaff" (Henaff
@@ -79,16 +75,10 @@ class ExpRNN(Baseline):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        init: str = "cayley",
-        **common: Unpack[Common],
+        self, input_size: int, hidden_size: int, num_layers: int = 1, *, init: str = "cayley", **common: Unpack[Common]
     ) -> None:
-        own = {"init": checks.choice("init", init, ("cayley", "henaff"))}
-        super().__init__(input_size, hidden_size, num_layers, ExpRNNLayer, own, **common)
+        options = {"init": checks.choice("init", init, ("cayley", "henaff"))}
+        super().__init__(input_size, hidden_size, num_layers, ExpRNNLayer, options, **common)
 
     def learning_rates(self) -> dict[str, float]:
         return {"W.parametrizations.weight.original": 0.1}

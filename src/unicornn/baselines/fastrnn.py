@@ -7,17 +7,17 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Baseline, Common, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
 
 
 class FastRNNLayer(StepLayer):
-    """W (m, d) with the bias, U (m, m), and the two numbers before the sigmoid."""
+    """W (m, d) with the bias, U (m, m), and the numbers α and β."""
 
-    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, width: int, m: int, **factory: Any) -> None:
         super().__init__()
-        self.W = nn.Linear(width, m, device=device, dtype=dtype)
-        self.U = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
-        self.alpha, self.beta = (nn.Parameter(torch.empty((), device=device, dtype=dtype)) for _ in range(2))
+        self.W = nn.Linear(width, m, **factory)
+        self.U = nn.Linear(m, m, bias=False, **factory)
+        self.alpha, self.beta = (nn.Parameter(torch.empty((), **factory)) for _ in range(2))
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.W.weight, std=0.1)
@@ -29,7 +29,7 @@ class FastRNNLayer(StepLayer):
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
         U, alpha, beta = self.U.weight.t(), self.alpha.sigmoid(), self.beta.sigmoid()
 
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+        def step(x_n: Tensor, h: Tensor) -> States:
             return (torch.addcmul(beta * h, alpha, torch.addmm(x_n, h, U).tanh()),)
 
         return self.W(x), step

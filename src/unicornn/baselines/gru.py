@@ -1,4 +1,4 @@
-"""GRU: torch's own, with the contract of the baselines."""
+"""GRU: torch.nn.GRU with the interface of the baselines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GRULayer(TorchLayer):
 class GRU(Baseline):
     """Gated recurrent unit (Cho et al., EMNLP 2014).
 
-    With σ̂ the sigmoid and ⊙ the product by elements:
+    With σ̂ the sigmoid and ⊙ the element-wise product:
 
         r, z = σ̂(W x_n + b + U h_{n-1} + b'), each with its own W, U, b, b'
         g = tanh(W_g x_n + b_g + r ⊙ (U_g h_{n-1} + b'_g))

@@ -8,20 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
 
 
 class IncrementalLayer(StepLayer):
     """W (m, d) with the bias, U (m, m), and the K trained steps η."""
 
-    def __init__(
-        self, width: int, m: int, *, iterations: int, alpha: float, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, width: int, m: int, *, iterations: int, alpha: float, **factory: Any) -> None:
         super().__init__()
         self.alpha = alpha
-        self.W = nn.Linear(width, m, device=device, dtype=dtype)
-        self.U = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
-        self.eta = nn.Parameter(torch.empty(iterations, device=device, dtype=dtype))
+        self.W = nn.Linear(width, m, **factory)
+        self.U = nn.Linear(m, m, bias=False, **factory)
+        self.eta = nn.Parameter(torch.empty(iterations, **factory))
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.W.weight, std=0.1)
@@ -32,8 +30,8 @@ class IncrementalLayer(StepLayer):
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
         U, alpha, steps = self.U.weight.t(), self.alpha, self.eta.unbind(0)
 
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-            s = h + h  # g + h_{n-1}, in which g starts from h_{n-1}
+        def step(x_n: Tensor, h: Tensor) -> States:
+            s = h + h  # g + h_{n-1}, where g starts from h_{n-1}
             for eta in steps:
                 s = torch.addcmul(s, eta, torch.addmm(x_n, s, U).relu().sub(s, alpha=alpha))
             return (s - h,)
@@ -45,7 +43,7 @@ class Incremental(Baseline):
     """Incremental RNN, iRNN (Kag, Zhang & Saligrama, ICLR 2020).
 
     The state after step n is the equilibrium of g' = φ(U (g + h_{n-1}) + W x_n + b) - α (g + h_{n-1}), φ being ReLU,
-    approximated by K Euler steps from g⁰ = h_{n-1} with trained lengths η_i:
+    approximated by K Euler steps from g⁰ = h_{n-1} with trained step sizes η_i:
 
         g^{i+1} = g^i + η_i [φ(U (g^i + h_{n-1}) + W x_n + b) - α (g^i + h_{n-1})]
         h_n = g^K
@@ -55,7 +53,7 @@ class Incremental(Baseline):
     for such cells: g⁰ = h_{n-1}, W, U ~ N(0, 0.1²), b = 0, η = 0.01.
 
     Args:
-        iterations: K >= 1.
+        iterations: Number of Euler steps K >= 1.
         alpha: α > 0.
         The others are as for ``Baseline``.
 
@@ -79,5 +77,5 @@ class Incremental(Baseline):
         alpha: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
-        own = {"iterations": checks.integer("iterations", iterations, 1), "alpha": checks.positive("alpha", alpha)}
-        super().__init__(input_size, hidden_size, num_layers, IncrementalLayer, own, **common)
+        options = {"iterations": checks.integer("iterations", iterations, 1), "alpha": checks.positive("alpha", alpha)}
+        super().__init__(input_size, hidden_size, num_layers, IncrementalLayer, options, **common)

@@ -1,4 +1,4 @@
-"""LEM: two states with time steps that the network chooses itself."""
+"""LEM: two states with time steps that depend on the input and the state."""
 
 from __future__ import annotations
 
@@ -7,36 +7,32 @@ from typing import Any, Unpack
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer
-from unicornn.baselines._ops.dense import autograd as dense
+from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._ops import dense
 
 
 class LEMLayer(Layer):
     """V (4m, d) with the biases, for Δt_n, Δt'_n, z, y in this order; W (3m, m) for the first three; Wy (m, m)."""
 
-    def __init__(self, width: int, m: int, *, dt: float, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, width: int, m: int, *, dt: float, **factory: Any) -> None:
         super().__init__()
         self.m, self.dt = m, dt
-        self.V = nn.Linear(width, 4 * m, device=device, dtype=dtype)
-        self.W = nn.Linear(m, 3 * m, bias=False, device=device, dtype=dtype)
-        self.Wy = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+        self.V = nn.Linear(width, 4 * m, **factory)
+        self.W = nn.Linear(m, 3 * m, bias=False, **factory)
+        self.Wy = nn.Linear(m, m, bias=False, **factory)
 
     def reset_parameters(self) -> None:
         for p in self.parameters():
             nn.init.uniform_(p, -(self.m**-0.5), self.m**-0.5)
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        y, z = state
-        ys, y, z = dense.lem(self.V(x), self.W.weight, self.Wy.weight, y, z, self.dt, lengths)
-        return ys, (y, z)
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
+        return dense.lem(self.V(x), self.W.weight, self.Wy.weight, state, self.dt, lengths)
 
 
 class LEM(Baseline):
     """Long expressive memory (Rusch, Mishra, Erichson & Mahoney, ICLR 2022).
 
-    With σ̂ the sigmoid and ⊙ the product by elements:
+    With σ̂ the sigmoid and ⊙ the element-wise product:
 
         Δt_n = Δt σ̂(W_1 y_{n-1} + V_1 x_n + b_1)
         Δt'_n = Δt σ̂(W_2 y_{n-1} + V_2 x_n + b_2)
@@ -60,13 +56,7 @@ class LEM(Baseline):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        dt: float = 1.0,
-        **common: Unpack[Common],
+        self, input_size: int, hidden_size: int, num_layers: int = 1, *, dt: float = 1.0, **common: Unpack[Common]
     ) -> None:
-        own = {"dt": checks.number("dt", dt, "a number in (0, 1]", lambda x: 0 < x <= 1)}
-        super().__init__(input_size, hidden_size, num_layers, LEMLayer, own, states=2, **common)
+        options = {"dt": checks.number("dt", dt, "a number in (0, 1]", lambda x: 0 < x <= 1)}
+        super().__init__(input_size, hidden_size, num_layers, LEMLayer, options, states=2, **common)

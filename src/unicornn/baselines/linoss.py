@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common
-from unicornn.baselines._ops.linear import autograd as linear
+from unicornn.baselines._base import Baseline, Common, States
+from unicornn.baselines._ops import rowwise
 from unicornn.baselines._state_space import StateSpaceLayer
 
 DISCRETISATIONS = ("im", "imex")
@@ -21,22 +21,13 @@ class LinOSSLayer(StateSpaceLayer):
     affine = False
 
     def __init__(
-        self,
-        width: int,
-        m: int,
-        *,
-        state_size: int,
-        discretisation: str,
-        batch_norm: bool,
-        device: Any = None,
-        dtype: Any = None,
+        self, width: int, m: int, *, state_size: int, discretisation: str, batch_norm: bool, **factory: Any
     ) -> None:
-        super().__init__(width, m, batch_norm=batch_norm, device=device, dtype=dtype)
+        super().__init__(width, m, batch_norm=batch_norm, **factory)
         self.implicit = discretisation == "im"
         P = state_size
-        self.A, self.step, self.B, self.C = (
-            nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) for shape in ((P,), (P,), (2, P, m), (2, m, P))
-        )
+        self.A, self.step = (nn.Parameter(torch.empty(P, **factory)) for _ in range(2))
+        self.B, self.C = (nn.Parameter(torch.empty(2, *shape, **factory)) for shape in ((P, m), (m, P)))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -54,12 +45,12 @@ class LinOSSLayer(StateSpaceLayer):
             return torch.stack([S, -dt * A * S, dt * S, S]), dt
         return torch.stack([torch.ones_like(A), -dt * A, dt, 1 - dt**2 * A]), dt
 
-    def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        # M is real: real and imaginary parts are neurons of their own, side by side.
+    def recur(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
+        # M is real, so real and imaginary parts are independent neurons.
         M, dt = self.transition()
         v = nn.functional.linear(x, (dt[:, None] * self.B).flatten(0, 1))
         z, y = torch.cat(state[:2], -1), torch.cat(state[2:], -1)
-        ys, z, y = linear.oscillation(v, torch.cat([M, M], -1), z, y, lengths)
+        ys, z, y = rowwise.oscillation(v, torch.cat([M, M], -1), z, y, lengths)
         C = torch.cat([self.C[0], -self.C[1]], -1)
         return nn.functional.linear(ys, C), (*z.chunk(2, -1), *y.chunk(2, -1))
 
@@ -67,25 +58,25 @@ class LinOSSLayer(StateSpaceLayer):
 class LinOSS(Baseline):
     """Linear oscillatory state-space model (Rusch & Rus, ICLR 2025), in the blocks of the paper.
 
-    P oscillators y'' = -A ⊙ y + B x̂ with A >= 0, as a system with z = y', and A, Δt diagonal:
+    P oscillators y'' = -A ⊙ y + B x̂ with A >= 0, as a first-order system with z = y', and A, Δt diagonal:
 
         im     z_n = z_{n-1} + Δt (-A y_n + B x̂_n),      y_n = y_{n-1} + Δt z_n
         imex   z_n = z_{n-1} + Δt (-A y_{n-1} + B x̂_n),  y_n = y_{n-1} + Δt z_n
 
         h_n = x_n + GLU(GELU(Re(C y_n) + D ⊙ x̂_n))
 
-    with B and C complex, x̂ = x after batch normalisation (no scale and shift), and a linear encoder below the first
-    layer if d is not m. The implicit equations are solved by hand: (z, y)_n = M (z + Δt B x̂, y), dissipative; "imex" is
-    symplectic, as UnICORNN is. A is the relu of a parameter, Δt the sigmoid of one.
+    B and C are complex, x̂ = x after batch normalisation (without scale and shift), and a linear encoder precedes the
+    first layer if d is not m. The implicit equations have the dissipative solution (z, y)_n = M (z + Δt B x̂, y);
+    "imex" is symplectic, like UnICORNN. A is the relu of a parameter, Δt the sigmoid of one.
 
     Initialisation: A and Δt's parameter ~ U(0, 1), B ~ U(-1/√m, 1/√m) and C ~ U(-1/√P, 1/√P), real and imaginary
     parts each, D ~ N(0, 1), linear maps as torch does.
 
     Args:
-        state_size: P; m if None.
+        state_size: Number of oscillators P; m if None.
         discretisation: "im" or "imex".
-        batch_norm: whether x is normalised, over all steps of all sequences.
-        The others are as for ``Baseline``. The paper's dropout comes after GELU too; here after each layer only.
+        batch_norm: Whether x is normalised, over all steps of all sequences.
+        The others are as for ``Baseline``. The paper also applies dropout after GELU; here it follows each layer.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (Re z, Im z, Re y, Im y), each (L, b, P).
 
@@ -110,9 +101,9 @@ class LinOSS(Baseline):
     ) -> None:
         m = checks.integer("hidden_size", hidden_size, 1)
         P = m if state_size is None else checks.integer("state_size", state_size, 1)
-        own = {
+        options = {
             "state_size": P,
             "discretisation": checks.choice("discretisation", discretisation, DISCRETISATIONS),
             "batch_norm": checks.flag("batch_norm", batch_norm),
         }
-        super().__init__(input_size, hidden_size, num_layers, LinOSSLayer, own, states=(P,) * 4, **common)
+        super().__init__(input_size, hidden_size, num_layers, LinOSSLayer, options, states=(P,) * 4, **common)

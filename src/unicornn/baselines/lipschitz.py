@@ -8,28 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
 
 
 class LipschitzLayer(StepLayer):
     """M_A and M_W (m, m), U (m, d) with the bias."""
 
     def __init__(
-        self,
-        width: int,
-        m: int,
-        *,
-        epsilon: float,
-        beta: float,
-        gamma: float,
-        init_std: float,
-        device: Any = None,
-        dtype: Any = None,
+        self, width: int, m: int, *, epsilon: float, beta: float, gamma: float, init_std: float, **factory: Any
     ) -> None:
         super().__init__()
         self.epsilon, self.beta, self.gamma, self.init_std = epsilon, beta, gamma, init_std
-        self.M_A, self.M_W = (nn.Parameter(torch.empty(m, m, device=device, dtype=dtype)) for _ in range(2))
-        self.U = nn.Linear(width, m, device=device, dtype=dtype)
+        self.M_A, self.M_W = (nn.Parameter(torch.empty(m, m, **factory)) for _ in range(2))
+        self.U = nn.Linear(width, m, **factory)
 
     def reset_parameters(self) -> None:
         for M in (self.M_A, self.M_W):
@@ -45,7 +36,7 @@ class LipschitzLayer(StepLayer):
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
         A, W, epsilon = self.matrix(self.M_A).t(), self.matrix(self.M_W).t(), self.epsilon
 
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+        def step(x_n: Tensor, h: Tensor) -> States:
             return (torch.addmm(h, h, A, alpha=epsilon).add(torch.addmm(x_n, h, W).tanh(), alpha=epsilon),)
 
         return self.U(x), step
@@ -55,17 +46,16 @@ class Lipschitz(Baseline):
     """Lipschitz RNN (Erichson, Azencot, Queiruga, Hodgkinson & Mahoney, ICLR 2021), with Euler steps.
 
         h_n = h_{n-1} + ε [A h_{n-1} + tanh(W h_{n-1} + U x_n + b)]
-        A = (1 - β)(M_A + M_Aᵀ) + β(M_A - M_Aᵀ) - γ I, and W of M_W alike
+        A = (1 - β)(M_A + M_Aᵀ) + β(M_A - M_Aᵀ) - γ I, and W likewise from M_W
 
     β = 1 makes A + γ I antisymmetric. Initialisation: M_A and M_W ~ N(0, (init_std/m)²), U Xavier-normal, b = 0.
 
     Args:
-        epsilon: step ε > 0.
+        epsilon: Step ε > 0.
         beta: β in [0.5, 1], for A and W.
         gamma: γ >= 0, for A and W.
-        init_std: of the entries of M_A and M_W, in units of 1/m.
-        All four are by default those that the authors' code gives for permuted sequential MNIST.
-        The others are as for ``Baseline``.
+        init_std: Standard deviation of the entries of M_A and M_W, in units of 1/m.
+        The others are as for ``Baseline``. Defaults are those of the authors' code for permuted sequential MNIST.
 
     Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
 
@@ -89,10 +79,10 @@ class Lipschitz(Baseline):
         init_std: float = 32.0,
         **common: Unpack[Common],
     ) -> None:
-        own = {
+        options = {
             "epsilon": checks.positive("epsilon", epsilon),
             "beta": checks.number("beta", beta, "a number in [0.5, 1]", lambda x: 0.5 <= x <= 1),
             "gamma": checks.not_negative("gamma", gamma),
             "init_std": checks.positive("init_std", init_std),
         }
-        super().__init__(input_size, hidden_size, num_layers, LipschitzLayer, own, **common)
+        super().__init__(input_size, hidden_size, num_layers, LipschitzLayer, options, **common)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common
-from unicornn.baselines._ops.linear import autograd as linear
-from unicornn.baselines._ops.products import gather, spread
+from unicornn.baselines._base import Baseline, Common, States
+from unicornn.baselines._ops import rowwise
+from unicornn.baselines._ops.planes import from_planes, to_planes
 from unicornn.baselines._state_space import StateSpaceLayer
 
 
@@ -30,23 +30,20 @@ class LRULayer(StateSpaceLayer):
         r_max: float,
         max_phase: float,
         batch_norm: bool,
-        device: Any = None,
-        dtype: Any = None,
+        **factory: Any,
     ) -> None:
-        super().__init__(width, m, batch_norm=batch_norm, device=device, dtype=dtype)
+        super().__init__(width, m, batch_norm=batch_norm, **factory)
         self.ring = r_min, r_max, max_phase
         P = state_size
-        self.nu, self.theta, self.gamma, self.B, self.C = (
-            nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-            for shape in ((P,), (P,), (P,), (2, P, m), (2, m, P))
-        )
+        self.nu, self.theta, self.gamma = (nn.Parameter(torch.empty(P, **factory)) for _ in range(3))
+        self.B, self.C = (nn.Parameter(torch.empty(2, *shape, **factory)) for shape in ((P, m), (m, P)))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         r_min, r_max, max_phase = self.ring
         P, m = self.B.shape[1:]
         with torch.no_grad():
-            # 1 - U(0, 1), which is never 0: the logarithms are finite.
+            # 1 - U(0, 1) is never 0, so that the logarithms are finite.
             square = r_min**2 + (r_max**2 - r_min**2) * (1 - torch.rand_like(self.nu))
             square.clamp_(max=1 - torch.finfo(square.dtype).eps)
             self.nu.copy_((-0.5 * square.log()).log())
@@ -56,15 +53,15 @@ class LRULayer(StateSpaceLayer):
         nn.init.normal_(self.C, std=P**-0.5)
 
     def eigenvalues(self) -> tuple[Tensor, Tensor]:
-        """λ, (P,) real and imaginary part."""
+        """Real and imaginary part of λ, (P,) each."""
         modulus, phase = torch.exp(-torch.exp(self.nu)), torch.exp(self.theta)
         return modulus * torch.cos(phase), modulus * torch.sin(phase)
 
-    def recur(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        v = spread(x, torch.exp(self.gamma)[:, None] * self.B)
-        states, final = linear.rotation(v, *self.eigenvalues(), torch.stack(state), lengths)
+    def recur(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
+        v = to_planes(x, torch.exp(self.gamma)[:, None] * self.B)
+        states, final = rowwise.rotation(v, *self.eigenvalues(), torch.stack(state), lengths)
         conjugate = self.C.new_tensor([1.0, -1.0])[:, None, None]
-        return gather(states, self.C * conjugate), (final[0], final[1])
+        return from_planes(states, self.C * conjugate), (final[0], final[1])
 
 
 class LRU(Baseline):
@@ -74,17 +71,17 @@ class LRU(Baseline):
         y_n = Re(C s_n) + D ⊙ x̂_n
         h_n = x_n + GLU(GELU(y_n))
 
-    with ν, θ, γ trained as logarithms, x̂ = x after batch normalisation, and a linear encoder below the first layer
+    ν, θ, γ are trained as logarithms, x̂ = x after batch normalisation, and a linear encoder precedes the first layer
     if d is not m.
 
     Initialisation: λ uniform on the ring r_min <= |λ| <= r_max with phases in (0, max_phase], γ = √(1 - |λ|²),
     B ~ N(0, 1/(2m)) and C ~ N(0, 1/P), real and imaginary parts each, D ~ N(0, 1), linear maps as torch does.
 
     Args:
-        state_size: P; m if None.
-        r_min, r_max: 0 <= r_min < r_max <= 1.
-        max_phase: in (0, 2π].
-        batch_norm: whether x is normalised, over all steps of all sequences.
+        state_size: Number of complex states P; m if None.
+        r_min, r_max: Radii of the ring, 0 <= r_min < r_max <= 1.
+        max_phase: Largest phase, in (0, 2π].
+        batch_norm: Whether x is normalised, over all steps of all sequences.
         The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (Re s, Im s), each (L, b, P).
@@ -113,11 +110,11 @@ class LRU(Baseline):
         r_max = checks.number("r_max", r_max, "a number in (0, 1]", lambda x: 0 < x <= 1)
         m = checks.integer("hidden_size", hidden_size, 1)
         P = m if state_size is None else checks.integer("state_size", state_size, 1)
-        own = {
+        options = {
             "state_size": P,
             "r_min": checks.number("r_min", r_min, f"a number in [0, r_max={r_max})", lambda x: 0 <= x < r_max),
             "r_max": r_max,
             "max_phase": checks.number("max_phase", max_phase, "a number in (0, 2π]", lambda x: 0 < x <= 2 * math.pi),
             "batch_norm": checks.flag("batch_norm", batch_norm),
         }
-        super().__init__(input_size, hidden_size, num_layers, LRULayer, own, states=(P, P), **common)
+        super().__init__(input_size, hidden_size, num_layers, LRULayer, options, states=(P, P), **common)

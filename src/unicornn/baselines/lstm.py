@@ -1,4 +1,4 @@
-"""LSTM: torch's own, with the contract of the baselines."""
+"""LSTM: torch.nn.LSTM with the interface of the baselines."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._base import Baseline, Common, Layer, States
 
 
 class TorchLayer(Layer):
-    """One layer of torch.nn.LSTM or torch.nn.GRU. The layout is theirs: gates i, f, g, o or r, z, n, two biases.
+    """One layer of torch.nn.LSTM or torch.nn.GRU, with their layout: gates i, f, g, o or r, z, n, two biases.
 
-    Their states have a layer dimension in front, (1, b, m), which is put on and taken off here.
+    Their states have an additional layer dimension, (1, b, m).
     """
 
     kind: type[nn.LSTM] | type[nn.GRU]
 
-    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, width: int, m: int, **factory: Any) -> None:
         super().__init__()
-        self.rnn = self.kind(width, m, device=device, dtype=dtype)
+        self.rnn = self.kind(width, m, **factory)
 
     def reset_parameters(self) -> None:
         self.rnn.reset_parameters()
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         start = tuple(t[None].contiguous() for t in state)
         if lengths is None:
             output, final = self._run(x, start)
         elif x.device.type == "cpu":
-            output, final = self._pieces(x, start, lengths.cpu())
+            output, final = self._run_pieces(x, start, lengths.cpu())
         else:
             packed, final = self._run(pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False), start)
             output, _ = pad_packed_sequence(packed, total_length=len(x))
         return output, tuple(t[0] for t in final)
 
-    def _run(self, x: Any, start: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+    def _run(self, x: Any, start: States) -> tuple[Any, States]:
         output, final = self.rnn(x, start if len(start) > 1 else start[0])
         return output, final if isinstance(final, tuple) else (final,)
 
-    def _pieces(self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """From one sequence's end to the next, with those that go on: on the CPU torch's gradient of a packed sequence
-        takes a time that is quadratic in its length."""
+    def _run_pieces(self, x: Tensor, state: States, lengths: Tensor) -> tuple[Tensor, States]:
+        """Runs from the end of one sequence to the next, with the sequences that are still running.
+
+        On the CPU, torch's backward pass over a packed sequence takes time quadratic in the length.
+        """
         outputs, begin = [], 0
         for end in [*lengths.unique().tolist(), len(x)]:
             rows = (lengths > begin).nonzero()[:, 0]
-            shown = x.new_zeros(end - begin, x.shape[1], self.rnn.hidden_size)
+            padded = x.new_zeros(end - begin, x.shape[1], self.rnn.hidden_size)
             if end > begin and len(rows):
                 output, after = self._run(x[begin:end, rows], tuple(t[:, rows] for t in state))
-                shown = shown.index_copy(1, rows, output)
+                padded = padded.index_copy(1, rows, output)
                 state = tuple(t.index_copy(1, rows, new) for t, new in zip(state, after, strict=True))
-            outputs.append(shown)
+            outputs.append(padded)
             begin = end
         return torch.cat(outputs), state
 
@@ -66,7 +66,7 @@ class LSTMLayer(TorchLayer):
 class LSTM(Baseline):
     """Long short-term memory (Hochreiter & Schmidhuber, Neural Computation 1997; forget gate by Gers et al., 2000).
 
-    With σ̂ the sigmoid and ⊙ the product by elements:
+    With σ̂ the sigmoid and ⊙ the element-wise product:
 
         i, f, o = σ̂(W x_n + b + U h_{n-1} + b'), each with its own W, U, b, b'
         g = tanh(W_g x_n + b_g + U_g h_{n-1} + b'_g)

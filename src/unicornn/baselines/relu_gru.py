@@ -8,11 +8,13 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Baseline, Common, Step, StepLayer
+from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
 
 
-def gru(h: Tensor, x_n: Tensor, gates: Tensor, candidate: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
-    """A step of the GRU as Cho et al. wrote it, the reset gate before the product.
+def gru_step(
+    h: Tensor, x_n: Tensor, gates: Tensor, candidate: Tensor, activation: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """A step of the GRU by Cho et al., with the reset gate before the product.
 
     Shapes: h (b, m), x_n (b, 3m) for z, r and the candidate, gates (m, 2m), candidate (m, m).
     """
@@ -25,11 +27,11 @@ def gru(h: Tensor, x_n: Tensor, gates: Tensor, candidate: Tensor, activation: Ca
 class ReLUGRULayer(StepLayer):
     """W (3m, d) with the biases, for z, r and the candidate in this order; U (2m, m) for the gates; U_c (m, m)."""
 
-    def __init__(self, width: int, m: int, *, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, width: int, m: int, **factory: Any) -> None:
         super().__init__()
-        self.W = nn.Linear(width, 3 * m, device=device, dtype=dtype)
-        self.U = nn.Linear(m, 2 * m, bias=False, device=device, dtype=dtype)
-        self.U_c = nn.Linear(m, m, bias=False, device=device, dtype=dtype)
+        self.W = nn.Linear(width, 3 * m, **factory)
+        self.U = nn.Linear(m, 2 * m, bias=False, **factory)
+        self.U_c = nn.Linear(m, m, bias=False, **factory)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -42,8 +44,8 @@ class ReLUGRULayer(StepLayer):
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
         U, U_c = self.U.weight.t(), self.U_c.weight.t()
 
-        def step(x_n: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-            return (gru(h, x_n, U, U_c, torch.relu),)
+        def step(x_n: Tensor, h: Tensor) -> States:
+            return (gru_step(h, x_n, U, U_c, torch.relu),)
 
         return self.W(x), step
 
@@ -51,7 +53,7 @@ class ReLUGRULayer(StepLayer):
 class ReLUGRU(Baseline):
     """GRU with ReLU (Dey & Salem, MWSCAS 2017: their full GRU, "GRU0", with g = ReLU).
 
-    With σ̂ the sigmoid and ⊙ the product by elements:
+    With σ̂ the sigmoid and ⊙ the element-wise product:
 
         z, r = σ̂(W x_n + U h_{n-1} + b), each with its own W, U, b
         c = relu(W_c x_n + U_c (r ⊙ h_{n-1}) + b_c)

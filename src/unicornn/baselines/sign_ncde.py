@@ -1,4 +1,4 @@
-"""Signature NCDE: a differential equation driven by the log-signatures of windows of the sequence."""
+"""Signature NCDE: a differential equation driven by log-signatures of windows of the sequence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer
+from unicornn.baselines._base import Baseline, Common, Layer, States
 from unicornn.errors import BadValue
 
-LYNDON = 1  # pysiglib's number for coordinates by Lyndon words, those of the authors' library
+LYNDON = 1  # pysiglib's constant for coordinates by Lyndon words, as in the authors' library
 
 
 def channels(width: int, depth: int) -> int:
-    """Numbers in the log-signature of a path with so many channels: its Lyndon words of up to ``depth`` letters.
+    """Size of the log-signature of a path with ``width`` channels: the number of Lyndon words up to ``depth`` letters.
 
     Example:
         >>> channels(7, 1), channels(7, 2)
@@ -52,19 +52,15 @@ class SignatureNCDELayer(Layer):
         dt: float,
         multiplier: int,
         hidden_layers: int,
-        device: Any = None,
-        dtype: Any = None,
+        **factory: Any,
     ) -> None:
         super().__init__()
         self.m, self.width, self.step, self.depth, self.dt = m, width, step, depth, dt
         self.repeats, p = hidden_layers - 1, multiplier * m
 
-        def linear(inward: int, outward: int) -> nn.Linear:
-            return nn.Linear(inward, outward, device=device, dtype=dtype)
-
-        self.initial, self.enter = linear(width + 1, m), linear(m, p)
-        self.hidden = linear(p, p) if self.repeats else None
-        self.leave = linear(p, m * channels(width + 1, depth))
+        self.initial, self.enter = nn.Linear(width + 1, m, **factory), nn.Linear(m, p, **factory)
+        self.hidden = nn.Linear(p, p, **factory) if self.repeats else None
+        self.leave = nn.Linear(p, m * channels(width + 1, depth), **factory)
 
     def reset_parameters(self) -> None:
         for linear in (self.initial, self.enter, self.hidden, self.leave):
@@ -86,17 +82,15 @@ class SignatureNCDELayer(Layer):
         k4 = self.slope(h + k1 - k2 + k3, signature)
         return h + (k1 + 3 * (k2 + k3) + k4) / 8
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         (N, b, width), step = x.shape, self.step
-        h, kept, count = state
+        h, waiting, count = state
         if not bool(((count >= 0) & (count <= step)).all()):
             raise BadValue(
                 f"state[2]: expected 0 to step={step} samples in unfinished windows, got {count.flatten().tolist()}"
             )
-        # Samples from before stand right in front of the new ones, so that of k of them the first is at step - k.
-        earlier = kept.unflatten(1, (step, -1)).transpose(0, 1)
+        # The k samples of the unfinished window directly precede the new ones: the first of them is at step - k.
+        earlier = waiting.unflatten(1, (step, -1)).transpose(0, 1)
         samples = torch.cat([earlier[..., :width], x])
         k, sequence = count.ceil().long().flatten(), torch.arange(b, device=x.device)
         ends = torch.full_like(k, N) if lengths is None else lengths
@@ -117,7 +111,7 @@ class SignatureNCDELayer(Layer):
         return output, (h, last.transpose(0, 1).flatten(1), count + (ends - done * step)[:, None])
 
     def drive(self, samples: Tensor, k: Tensor, windows: int) -> Sequence[Tensor]:
-        """The log-signatures (b, channels), window by window; those after a sequence's end mean nothing."""
+        """Log-signatures (b, channels), window by window; undefined after the end of a sequence."""
         b, step = len(k), self.step
         first = step * torch.arange(windows, device=k.device)[:, None] + step - k
         at = first[:, :, None] + torch.arange(step + 1, device=k.device)
@@ -125,15 +119,16 @@ class SignatureNCDELayer(Layer):
         paths = samples[at, sequence].flatten(0, 1)
         time = self.dt * torch.arange(step + 1, device=k.device, dtype=samples.dtype)
         paths = torch.cat([time[:, None].expand(len(paths), -1, -1), paths], -1)
-        # Not unflatten and unbind: the gradient would reach pysiglib as a view, of which it warns.
-        return log_signatures(paths, self.depth).split(b)[:windows]  # of no rows it makes one piece, not none
+        # With unflatten and unbind, pysiglib would receive the gradient as a view and warn. split returns one piece of
+        # an empty tensor, hence [:windows].
+        return log_signatures(paths, self.depth).split(b)[:windows]
 
 
 class SignatureNCDE(Baseline):
     """Neural controlled differential equation on log-signatures (Morrill, Salvi, Kidger, Foster & Lyons, ICML 2021).
 
-    Time is added to the input as a channel, and the sequence cut into windows of ``step`` samples that share their
-    ends. Over a window
+    Time is added to the input as a channel, and the sequence is cut into windows of ``step`` samples that share their
+    endpoints. Over a window
 
         dh/ds = f_θ(h) ℓ,   s from 0 to 1,
 
@@ -142,19 +137,19 @@ class SignatureNCDE(Baseline):
     f_θ is a network with ReLU between its hidden layers, tanh after the last, and a linear map to the m · channels
     entries of the matrix. As in the authors' code, all hidden layers but the first share one matrix.
 
-    h moves when a window is complete: until then the output is that of the window before, and the samples wait in the
-    state, so that a sequence can be cut anywhere and continued. As in the authors' code, an unfinished window at the
-    end of a sequence has no part in its last output. A sequence that has not begun has 0 samples there; only then is h
-    taken from the first sample instead of the state.
+    h changes when a window is complete. Until then, the output is that of the previous window and the state contains
+    the samples, so that a sequence can be cut anywhere and continued. As in the authors' code, an unfinished window at
+    the end of a sequence does not affect its last output. A state with 0 samples marks the start of a sequence; only
+    then is h computed from the first sample instead of being taken from the state.
 
     Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in). Needs ``pip install 'unicornn[ncde]'`` to run.
 
     Args:
-        step: samples that a window advances by.
-        depth: of the log-signature; the channels of it grow as (d + 1)^depth.
-        dt: time between two samples. The authors let it run from 0 to 1 over the sequence.
-        multiplier: hidden layers of f_θ have multiplier · m neurons.
-        hidden_layers: of f_θ, 1 or more.
+        step: Number of samples by which a window advances.
+        depth: Depth of the log-signature, whose size grows as (d + 1)^depth.
+        dt: Time between two samples. The authors let time run from 0 to 1 over the sequence.
+        multiplier: Width of the hidden layers of f_θ, in units of m.
+        hidden_layers: Number of hidden layers of f_θ, at least 1.
         The others are as for ``Baseline``. Defaults are those published for EigenWorms, with the best step and depth.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (h, samples, count): h (L, b, m), the samples of the
@@ -183,7 +178,7 @@ class SignatureNCDE(Baseline):
         **common: Unpack[Common],
     ) -> None:
         d, m = checks.integer("input_size", input_size, 1), checks.integer("hidden_size", hidden_size, 1)
-        own = {
+        options = {
             "step": checks.integer("step", step, 1),
             "depth": checks.integer("depth", depth, 1),
             "dt": checks.positive("dt", dt),
@@ -191,4 +186,4 @@ class SignatureNCDE(Baseline):
             "hidden_layers": checks.integer("hidden_layers", hidden_layers, 1),
         }
         widest = d if num_layers == 1 else max(d, m)
-        super().__init__(d, m, num_layers, SignatureNCDELayer, own, states=(m, step * widest, 1), **common)
+        super().__init__(d, m, num_layers, SignatureNCDELayer, options, states=(m, step * widest, 1), **common)

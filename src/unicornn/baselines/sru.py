@@ -1,4 +1,4 @@
-"""SRU: a recurrence by elements with a forget gate, and a highway around it."""
+"""SRU: an element-wise recurrence with a forget gate, and a highway connection around it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,24 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer
-from unicornn.baselines._normalise import SequenceNorm
-from unicornn.baselines._ops.elementwise import autograd as elementwise
-from unicornn.baselines._ops.products import spread
+from unicornn.baselines._base import Baseline, Common, Layer, SequenceNorm, States
+from unicornn.baselines._ops import rowwise
+from unicornn.baselines._ops.planes import to_planes
 
 
 class SRULayer(Layer):
-    """W (3, m, width) of x̃, f, r, or (4, m, width) with that of the highway; v (2, m) and b (2, m) of f, r."""
+    """W (3, m, width) for x̃, f, r, or (4, m, width) including the highway; v (2, m) and b (2, m) for f, r."""
 
-    def __init__(
-        self, width: int, m: int, *, highway_bias: float, batch_norm: bool, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, width: int, m: int, *, highway_bias: float, batch_norm: bool, **factory: Any) -> None:
         super().__init__()
         self.highway_bias = highway_bias
         self.scale = math.sqrt(1 + 2 * math.exp(highway_bias))
-        self.straight = width == m  # the highway needs no matrix
+        self.straight = width == m  # no matrix in the highway
         self.W, self.v, self.b = (
-            nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            nn.Parameter(torch.empty(shape, **factory))
             for shape in ((3 if self.straight else 4, m, width), (2, m), (2, m))
         )
-        self.norm = SequenceNorm(m, device=device, dtype=dtype) if batch_norm else None
+        self.norm = SequenceNorm(m, **factory) if batch_norm else None
 
     def reset_parameters(self) -> None:
         bound = math.sqrt(3 / self.W.shape[2])
@@ -43,34 +40,32 @@ class SRULayer(Layer):
         if self.norm is not None:
             self.norm.reset_parameters()
 
-    def forward(
-        self, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         skip, alpha = (x, self.scale) if self.straight else (nn.functional.linear(x, self.W[3]), 1.0)
         b = torch.cat([torch.zeros_like(self.b[:1]), self.b])
-        h, c = elementwise.gated(spread(x, self.W[:3]), skip, self.v, b, state[0], alpha, lengths)
+        h, c = rowwise.gated(to_planes(x, self.W[:3]), skip, self.v, b, state[0], alpha, lengths)
         return (h if self.norm is None else self.norm(h, lengths)), (c,)
 
 
 class SRU(Baseline):
     """Simple recurrent unit (Lei et al., EMNLP 2018).
 
-    With σ̂ the sigmoid and ⊙ the product by elements:
+    With σ̂ the sigmoid and ⊙ the element-wise product:
 
         f_n = σ̂(W_f x_n + v_f ⊙ c_{n-1} + b_f)
         r_n = σ̂(W_r x_n + v_r ⊙ c_{n-1} + b_r)
         c_n = f_n ⊙ c_{n-1} + (1 - f_n) ⊙ W x_n
-        h_n = r_n ⊙ c_n + (1 - r_n) ⊙ α x_n,  α = √(1 + 2 exp(b_r at first))
+        h_n = r_n ⊙ c_n + (1 - r_n) ⊙ α x_n,  α = √(1 + 2 exp(initial b_r))
 
-    Where x_n has not m features, W_h x_n stands for α x_n in the last line.
+    If x_n does not have m features, W_h x_n replaces α x_n in the last line.
 
     Initialisation: all W ~ U(-√(3/d), √(3/d)), variance 1/d; v ~ U(-√3, √3); both times √½ in the gates, W_h times α;
     b_f = 0.
 
     Args:
-        highway_bias: b_r at first.
-        batch_norm: whether h is normalised on its way up, over all steps of all sequences. The published network has
-            none; that of Fig. 2 has.
+        highway_bias: Initial b_r.
+        batch_norm: Whether h is normalised before the next layer, over all steps of all sequences: not in the published
+            network, but in that of Fig. 2.
         The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (c,), c (L, b, m).
@@ -93,6 +88,8 @@ class SRU(Baseline):
         batch_norm: bool = False,
         **common: Unpack[Common],
     ) -> None:
-        own = {"highway_bias": checks.number("highway_bias", highway_bias, "a finite number")}
-        own = own | {"batch_norm": checks.flag("batch_norm", batch_norm)}
-        super().__init__(input_size, hidden_size, num_layers, SRULayer, own, **common)
+        options: dict[str, Any] = {
+            "highway_bias": checks.number("highway_bias", highway_bias, "a finite number"),
+            "batch_norm": checks.flag("batch_norm", batch_norm),
+        }
+        super().__init__(input_size, hidden_size, num_layers, SRULayer, options, **common)

@@ -84,7 +84,7 @@ def diagnose(
         "steps": N,
         "gradient_first_tenth": float(profile[:tenth].mean()),
         "gradient_last_tenth": float(profile[-tenth:].mean()),
-        "lyapunov_exponent": theory.lyapunov_exponent(rnn, u).exponent if N >= LYAPUNOV_STEPS else None,
+        "lyapunov_exponent": theory.lyapunov_exponent(rnn, u) if N >= LYAPUNOV_STEPS else None,
     }
     if isinstance(rnn, UnICORNN):
         a = rnn.time_steps().detach()

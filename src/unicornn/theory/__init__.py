@@ -1,28 +1,23 @@
-"""Section 3 and Appendix C of the paper as functions of a layer: energies, volumes, bounds, gradients.
+"""Section 3 and Appendix C of the paper as functions of a layer; ``unicornn.theory.plots`` draws them."""
 
-``unicornn.theory.plots`` has a plot of each.
-"""
+from unicornn.theory._bounds import Bounds, bounds
+from unicornn.theory._contributions import contributions
+from unicornn.theory._growth import GradientGrowth, gradient_growth
+from unicornn.theory._modules import gradient_profile, lyapunov_exponent
+from unicornn.theory._orbit import Orbit, hamiltonian, jacobian, orbits
+from unicornn.theory._reconstruction import reconstruction_error
 
-from unicornn.theory._bounds import Bounds as Bounds
-from unicornn.theory._bounds import bounds as bounds
-from unicornn.theory._contributions import contributions as contributions
-from unicornn.theory._contributions import layers_on_the_shortest_way as layers_on_the_shortest_way
-from unicornn.theory._contributions import one_way as one_way
-from unicornn.theory._contributions import papers_exponent as papers_exponent
-from unicornn.theory._contributions import representation as representation
-from unicornn.theory._energy import energy as energy
-from unicornn.theory._energy import explicit_euler as explicit_euler
-from unicornn.theory._energy import gradient_hamiltonian as gradient_hamiltonian
-from unicornn.theory._energy import gradient_orbit as gradient_orbit
-from unicornn.theory._energy import hamiltonian as hamiltonian
-from unicornn.theory._growth import GradientGrowth as GradientGrowth
-from unicornn.theory._growth import gradient_growth as gradient_growth
-from unicornn.theory._jacobian import jacobian as jacobian
-from unicornn.theory._lyapunov import Lyapunov as Lyapunov
-from unicornn.theory._lyapunov import lyapunov_exponent as lyapunov_exponent
-from unicornn.theory._orbit import Orbit as Orbit
-from unicornn.theory._orbit import orbits as orbits
-from unicornn.theory._profile import gradient_profile as gradient_profile
-from unicornn.theory._reconstruction import Reconstruction as Reconstruction
-from unicornn.theory._reconstruction import reconstruction_error as reconstruction_error
-from unicornn.theory._scales import WeightNorms as WeightNorms
+__all__ = [
+    "Bounds",  # result of bounds
+    "GradientGrowth",  # result of gradient_growth
+    "Orbit",  # states of one layer along a run, with their energy and Jacobian
+    "bounds",  # bounds on states and gradients, Prop. C.1 and 3.1, and how far their proofs reach
+    "contributions",  # contribution of each step to the gradient, Prop. 3.2 and C.3 to C.5
+    "gradient_growth",  # growth of the gradient along very long sequences, and the length at which float32 overflows
+    "gradient_profile",  # size of the gradient at each step of the input, for any recurrent module
+    "hamiltonian",  # energy of every layer, Eq. (4)
+    "jacobian",  # Jacobian of a step, Suppl. Eq. (21), with determinant 1
+    "lyapunov_exponent",  # largest Lyapunov exponent of any recurrent module
+    "orbits",  # states of every layer along a run
+    "reconstruction_error",  # error of inversion in plain floating point, compared with the exact inverse
+]

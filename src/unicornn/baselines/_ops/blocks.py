@@ -1,4 +1,4 @@
-"""Packs torch tensors for the element-wise and the linear kernels of the baselines, and calls them."""
+"""Packs tensors for the row kernels (see ``row_kernels``) and calls them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,18 @@ from torch import Tensor
 from unicornn._ops.cpu import launch
 from unicornn._ops.cpu.sizes import B
 
-
-def flat(t: Tensor) -> Tensor:
-    """(…, b, m) as (…, E)."""
-    return t.contiguous().view(*t.shape[:-2], -1)
-
-
-def shown(g: Tensor | None, like: Tensor) -> Tensor:
-    """The gradient of what was shown, (…, N, E), or, where there is none, a row of zeros for all N."""
-    return like.new_zeros(*like.shape[:-3], 1, like.shape[-2] * like.shape[-1]) if g is None else flat(g)
-
-
-def or_zero(g: Tensor | None, like: Tensor) -> Tensor:
-    """A gradient, or zeros where there is none."""
-    return torch.zeros_like(like) if g is None else g
+KERNELS = "unicornn.baselines._ops.row_kernels"
 
 
 class Blocks:
-    """Rows of b·m elements, cut into blocks: what the kernels call D, and T, where they add up gradients.
+    """Rows of E = b·m elements, cut into blocks: the kernels' D, and T, in which they sum up gradients.
 
     Args:
-        rows: the first rows, each (m,), for all sequences, or (b, m); the length comes before them.
-        sums: number of rows for gradients, after all others.
-        scratch: rows in between.
+        like: Drive, (..., N, b, m).
+        lengths: Lengths of the sequences, (b,), or None.
+        rows: First rows after the lengths, each (m,) or (b, m).
+        sums: Number of rows for gradients, which come last.
+        scratch: Number of rows between the two.
     """
 
     def __init__(
@@ -43,28 +32,45 @@ class Blocks:
         self.E, self.dtype = self.batch * self.m, like.dtype
         self.count = -(-self.E // B)
         D = like.new_zeros(1 + len(rows) + scratch + sums, self.count * B)
-        flat = D[:, : self.E].view(len(D), self.batch, self.m)
-        flat[0] = N if lengths is None else lengths[:, None].to(like.dtype)
-        for place, row in zip(flat[1:], rows, strict=False):
+        unpacked = D[:, : self.E].view(len(D), self.batch, self.m)
+        unpacked[0] = N if lengths is None else lengths[:, None].to(like.dtype)
+        for place, row in zip(unpacked[1:], rows, strict=False):
             place.copy_(row)
         self.D = D.view(len(D), self.count, B).transpose(0, 1).contiguous().view(self.count, -1)
         self.T = torch.zeros(self.count, sums * B, dtype=torch.float64)
 
-    def run(self, module: str, name: str, *args: Any) -> None:
-        """Calls a kernel of ``baselines._ops`` for all blocks."""
-        arrays = [t.detach().numpy() if isinstance(t, Tensor) else t for t in args]
-        kernel = launch.kernel(f"unicornn.baselines._ops.{module}.kernels", name)
+    def run(self, name: str, *arguments: Any) -> None:
+        """Calls a kernel for all blocks. Tensors (..., b, m) are passed as (..., E), D and T as they are."""
+        arrays = [
+            t if not isinstance(t, Tensor) else (t if t is self.D or t is self.T else flat(t)).detach().numpy()
+            for t in arguments
+        ]
+        kernel = launch.kernel(KERNELS, name)
         launch.share_out(kernel, self.dtype, self.count, launch.threads(self.count), *arrays)
 
-    def row(self, k: int) -> Tensor:
-        """(b, m): a row of D."""
-        return self._flat(self.D)[k].clone()
+    def rows(self, first: int, count: int) -> Tensor:
+        """Rows of D, (count, b, m)."""
+        return self._unpacked(self.D)[first : first + count].clone()
 
     def sums(self) -> Tensor:
-        """(sums, m): T, added up over the sequences."""
-        # NumPy adds up the batch in one thread, in one order.
-        return torch.from_numpy(self._flat(self.T).numpy().sum(1)).to(self.dtype)
+        """T added up over the sequences, (sums, m)."""
+        # NumPy adds up the batch in a single thread and a fixed order.
+        return torch.from_numpy(self._unpacked(self.T).numpy().sum(1)).to(self.dtype)
 
-    def _flat(self, t: Tensor) -> Tensor:
-        whole = t.view(self.count, -1, B).transpose(0, 1).reshape(-1, self.count * B)
-        return whole[:, : self.E].view(-1, self.batch, self.m)
+    def _unpacked(self, t: Tensor) -> Tensor:
+        padded = t.view(self.count, -1, B).transpose(0, 1).reshape(-1, self.count * B)
+        return padded[:, : self.E].view(-1, self.batch, self.m)
+
+
+def flat(t: Tensor) -> Tensor:
+    """(..., b, m) as (..., E)."""
+    return t.contiguous().view(*t.shape[:-2], -1)
+
+
+def output_gradient(g: Tensor | None, like: Tensor) -> Tensor:
+    """Gradient of the outputs, (..., N, b, m); a single step of zeros for all N if g is None."""
+    return like.new_zeros(*like.shape[:-3], 1, *like.shape[-2:]) if g is None else g
+
+
+def or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if g is None else g

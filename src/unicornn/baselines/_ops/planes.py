@@ -1,7 +1,7 @@
 """Matrix products between one tensor and several planes of the same size.
 
-An element-wise kernel wants the drives of its gates, or the parts of a complex number, each in a contiguous plane.
-One product per plane writes them there, and adds their gradients up without a pass of its own.
+The row kernels need the drives of all gates, or the parts of a complex number, in contiguous planes. One product per
+plane writes them there, and the products of the backward pass add up the gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from unicornn._ops.cpu.memory import empty
 
 
-class _Spread(torch.autograd.Function):
+class _ToPlanes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, W: Tensor) -> Tensor:
         ctx.save_for_backward(x, W)
@@ -35,7 +35,7 @@ class _Spread(torch.autograd.Function):
         return _sum(planes, W).view(x.shape) if need_x else None, gW
 
 
-class _Gather(torch.autograd.Function):
+class _FromPlanes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, planes: Tensor, W: Tensor) -> Tensor:
         ctx.save_for_backward(planes, W)
@@ -65,23 +65,21 @@ def _sum(planes: Tensor, W: Tensor) -> Tensor:
     return total
 
 
-def spread(x: Tensor, W: Tensor) -> Tensor:
+def to_planes(x: Tensor, W: Tensor) -> Tensor:
     """W[k] x for all k: from x (N, b, d) and W (K, m, d) to (K, N, b, m).
 
     Example:
-        >>> import torch
-        >>> spread(torch.randn(10, 2, 3), torch.randn(4, 5, 3)).shape
+        >>> to_planes(torch.randn(10, 2, 3), torch.randn(4, 5, 3)).shape
         torch.Size([4, 10, 2, 5])
     """
-    return _Spread.apply(x, W)
+    return _ToPlanes.apply(x, W)
 
 
-def gather(planes: Tensor, W: Tensor) -> Tensor:
+def from_planes(planes: Tensor, W: Tensor) -> Tensor:
     """Σ_k W[k] planes[k]: from (K, N, b, p) and W (K, m, p) to (N, b, m).
 
     Example:
-        >>> import torch
-        >>> gather(torch.randn(2, 10, 4, 3), torch.randn(2, 5, 3)).shape
+        >>> from_planes(torch.randn(2, 10, 4, 3), torch.randn(2, 5, 3)).shape
         torch.Size([10, 4, 5])
     """
-    return _Gather.apply(planes, W)
+    return _FromPlanes.apply(planes, W)

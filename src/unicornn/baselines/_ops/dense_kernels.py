@@ -1,12 +1,11 @@
-"""Numba kernels of the baselines whose neurons see each other at every step: coRNN, expRNN and LEM.
+"""Numba kernels for coRNN, expRNN and LEM, whose steps multiply the state by a matrix.
 
-Each sequence goes through time on its own; a kernel takes those from s0 to s1. A row of S (N + 1, b, ·) is the state
-before a step, so the state after it lies in the next row; past a sequence's end it rests. A product is a sum of the
-matrix's rows: those are what the kernels are given, the transposed matrix forwards, the matrix itself backwards. On the
-way back, D (b, ·) holds the adjoint of the state, ``to`` becomes ∂E/∂(drive); gradients of matrices are products over
-all steps at once, left to torch.
+A kernel runs the sequences s0 to s1, one after another. S (N + 1, b, ·) holds the states; the state after the end of a
+sequence stays the same. A product is a weighted sum of matrix rows, so forward kernels take the transposed matrix and
+backward kernels the matrix itself. Backwards, D (b, ·) holds the adjoint of the state, and ``to`` receives ∂E/∂(drive);
+torch computes the gradients of matrices as products over all steps.
 
-Imported on first use, for it brings numba along.
+Imported on first use, because it imports numba.
 """
 
 from unicornn._ops.cpu.jit import fma, kernel, least, tanh, view
@@ -23,10 +22,10 @@ def _add_four(to, W, o, v0, v1, v2, v3, n):
 @kernel
 def _add_product(to, W, v, n):
     """to (n,) ← to + Σ_i v[i] W[i], W (len(v), n)."""
-    whole = len(v) // 4 * 4
-    for i in range(0, whole, 4):
+    by_four = len(v) // 4 * 4
+    for i in range(0, by_four, 4):
         _add_four(to, W, i * n, v[i], v[i + 1], v[i + 2], v[i + 3], n)
-    for i in range(whole, len(v)):
+    for i in range(by_four, len(v)):
         w = view(W, i * n, n)
         for j in range(n):
             to[j] = fma(v[i], w[j], to[j])
@@ -59,7 +58,7 @@ def _clear(v):
 
 @kernel
 def _flush(v):
-    """Adjoints that are almost zero, as in ``jit.least``."""
+    """Sets adjoints below ``jit.least`` to zero."""
     zero, tiny = v.dtype.type(0), least(v)
     for i in range(len(v)):
         v[i] = zero if abs(v[i]) < tiny else v[i]
@@ -70,7 +69,7 @@ def _flush(v):
 
 @kernel
 def cornn(x, S, W, ends, dt, spring, damped, s0, s1):
-    """Forwards: x (N, b, m) becomes the tanh, S (N + 1, b, 2m) holds y and z."""
+    """Forwards: overwrites x (N, b, m) with the tanh; S (N + 1, b, 2m) holds y and z."""
     N, b, m = x.shape
     for s in range(s0, s1):
         for n in range(N):
@@ -88,8 +87,8 @@ def cornn(x, S, W, ends, dt, spring, damped, s0, s1):
 
 
 @kernel
-def cornn_adjoint(g, force, to, D, W, ends, dt, spring, damped, s0, s1):
-    """Backwards: g is ∂E/∂y (N, b, m), or one row for all steps."""
+def cornn_adjoint(g, force, S, to, D, W, ends, dt, spring, damped, s0, s1):
+    """Backwards: g is ∂E/∂y (N, b, m), or a single step for all N."""
     N, b, m = force.shape
     stride, one = b * m if len(g) == N else 0, D.dtype.type(1)
     for s in range(s0, s1):
@@ -134,8 +133,8 @@ def exprnn(x, S, W, b_relu, ends, s0, s1):
 
 
 @kernel
-def exprnn_adjoint(g, S, to, D, W, ends, s0, s1):
-    """Backwards: g is ∂E/∂h (N, b, m), or one row for all steps."""
+def exprnn_adjoint(g, x, S, to, D, W, b_relu, ends, s0, s1):
+    """Backwards: g is ∂E/∂h (N, b, m), or a single step for all N."""
     N, b, m = to.shape
     stride, zero = b * m if len(g) == N else 0, D.dtype.type(0)
     for s in range(s0, s1):
@@ -158,7 +157,7 @@ def exprnn_adjoint(g, S, to, D, W, ends, s0, s1):
 
 @kernel
 def lem(x, S, W, Wy, ends, dt, s0, s1):
-    """Forwards: x (N, b, 4m) becomes the two σ̂ and the two tanh, S (N + 1, b, 2m) holds y and z."""
+    """Forwards: overwrites x (N, b, 4m) with the two σ̂ and the two tanh; S (N + 1, b, 2m) holds y and z."""
     N, b, m = x.shape[0], x.shape[1], x.shape[2] // 4
     for s in range(s0, s1):
         for n in range(N):
@@ -183,7 +182,7 @@ def lem(x, S, W, Wy, ends, dt, s0, s1):
 
 @kernel
 def lem_adjoint(g, x, S, to, D, W, Wy, ends, dt, s0, s1):
-    """Backwards: g is ∂E/∂y (N, b, m), or one row for all steps; ``to`` (N, b, 4m)."""
+    """Backwards: g is ∂E/∂y (N, b, m), or a single step for all N; ``to`` (N, b, 4m)."""
     N, b, m = x.shape[0], x.shape[1], x.shape[2] // 4
     stride, one = b * m if len(g) == N else 0, D.dtype.type(1)
     for s in range(s0, s1):

@@ -1,0 +1,107 @@
+"""Gradient profiles and Lyapunov exponents of recurrent modules."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from unicornn import UnICORNN, theory
+
+
+def modules():
+    torch.manual_seed(0)
+    return {
+        "UnICORNN": UnICORNN(2, 6, 2, dt=0.2),
+        "skip_layers": UnICORNN(2, 6, 3, dt=0.2, skip_layers=2, dropout=0.5),
+        "batch first": UnICORNN(2, 6, batch_first=True),
+        "LSTM": nn.LSTM(2, 6, 2, dropout=0.3),
+        "LSTM, batch first": nn.LSTM(2, 6, batch_first=True),
+        "GRU": nn.GRU(2, 6),
+        "RNN": nn.RNN(2, 6),
+    }
+
+
+class Linear(nn.Module):
+    """h ← r h + u, whose Lyapunov exponent is log r."""
+
+    def __init__(self, r):
+        super().__init__()
+        self.r = r
+
+    def forward(self, u, h=None):
+        h = u.new_zeros(1, *u.shape[1:]) if h is None else h
+        outputs = []
+        for u_n in u:
+            h = self.r * h + u_n
+            outputs.append(h[0])
+        return torch.stack(outputs), h
+
+
+@pytest.mark.parametrize("name", modules())
+def test_profile_is_the_gradient(name):
+    net = modules()[name].double()
+    first = net.batch_first
+    u = torch.randn(57, 3, 2).double()
+    u = u.transpose(0, 1) if first else u
+
+    def loss(output):
+        return output.exp().sum()
+
+    profile = theory.gradient_profile(net, u, loss, chunk=20)
+    assert net.training
+    net.eval()
+    leaf = u.clone().requires_grad_()
+    output = net(leaf)[0]
+    (g,) = torch.autograd.grad(loss(output[:, -1] if first else output[-1]), leaf)
+    expected = (g.transpose(0, 1) if first else g).flatten(1).norm(dim=1)
+    torch.testing.assert_close(profile, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_over_long_sequences_rnns_forget_and_unicornn_does_not():
+    u, nets = torch.randn(10_000, 1, 2), modules()
+    profiles = {name: theory.gradient_profile(nets[name], u) for name in ("UnICORNN", "LSTM", "RNN")}
+    far = {name: float(p[:1000].mean() / p[-100:].mean()) for name, p in profiles.items()}
+    assert far["UnICORNN"] > 0.01
+    assert far["LSTM"] < 1e-20
+    assert far["RNN"] < 1e-20
+
+
+@pytest.mark.parametrize("r", [0.9, 1.0, 1.02])
+def test_lyapunov_exponent_of_a_linear_module(r):
+    exponent = theory.lyapunov_exponent(Linear(r), torch.randn(400, 2, 3))
+    assert exponent == pytest.approx(math.log(r), abs=1e-5)
+
+
+def test_lyapunov_exponent_of_a_driven_unicornn_is_positive():
+    torch.manual_seed(0)
+    u, layer = torch.randn(6000, 4, 2), UnICORNN(2, 16, dt=1.0)
+    assert 2e-3 < theory.lyapunov_exponent(layer, u) < 2e-2
+    torch.nn.init.zeros_(layer.w[0])  # linear
+    assert abs(theory.lyapunov_exponent(layer, u)) < 3e-4
+
+
+def test_lyapunov_exponents_of_lstms():
+    torch.manual_seed(1)
+    u, lstm = torch.randn(2000, 4, 2), nn.LSTM(2, 16)
+    assert theory.lyapunov_exponent(lstm, u) < -0.05  # as initialised, it forgets
+    for p in lstm.parameters():
+        nn.init.normal_(p, std=2.0)
+    wild = theory.lyapunov_exponent(lstm, 0.1 * u)
+    assert wild > 0.01  # chaotic with large weights
+    batch = nn.LSTM(2, 16, batch_first=True)
+    batch.load_state_dict(lstm.state_dict())
+    assert theory.lyapunov_exponent(batch, 0.1 * u.transpose(0, 1)) == pytest.approx(wild, rel=0.2)
+
+
+def test_wrong_arguments_are_named():
+    lstm = nn.LSTM(2, 3)
+    for function in (theory.gradient_profile, theory.lyapunov_exponent):
+        with pytest.raises(ValueError, match=r"^input: "):
+            function(lstm, torch.randn(5, 2))
+        with pytest.raises(TypeError, match=r"^module: "):
+            function(nn.Linear(2, 3), torch.randn(500, 1, 2))
+    with pytest.raises(ValueError, match=r"^chunk: "):
+        theory.gradient_profile(lstm, torch.randn(5, 1, 2), chunk=0)
+    with pytest.raises(ValueError, match=r"^input: .* 20 periods of 10 steps"):
+        theory.lyapunov_exponent(lstm, torch.randn(50, 1, 2))
