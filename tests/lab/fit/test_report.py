@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from tests.browser import complaints
-from tests.lab.report.test_browser import WIDTHS, measured_in_frames
+from tests.lab.report.helpers import WIDTHS, measured_in_frames
 from unicornn.lab.fit import fit_file
 from unicornn.lab.fit._data import Data
 from unicornn.lab.fit._report import write_report
 
 
 @pytest.mark.parametrize("target", [["walking uphill", "sitting still"] * 5, np.linspace(0, 1, 10) ** 2])
-def test_the_page_is_read_on_a_phone_without_scrolling_sideways(target, tmp_path):
+def test_the_page_fits_on_a_phone(target, tmp_path):
     X = np.random.default_rng(0).normal(size=(10, 20, 3))
     form = "long: one row per step, series by 'the name of the walk', times by 'seconds since the start'"
     names = ["accelerometer_x", "accelerometer_y", "gyroscope_z"]

@@ -1,4 +1,4 @@
-"""Every plot shows what it was given, and can be written."""
+"""The plots: their data, and any label."""
 
 import warnings
 

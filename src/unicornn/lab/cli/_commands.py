@@ -198,7 +198,7 @@ def search_hyperparameters(
         console=console,
     )  # fmt: skip
     if study.best is None:
-        why = next((trial.why for trial in study.trials if trial.why), "all were stopped early")
+        why = next((trial.failure for trial in study.trials if trial.failure), "all were stopped early")
         _fail(f"search: none of {len(study.trials)} trials was complete. The first reason: {why}")
     else:
         _print(
