@@ -78,7 +78,7 @@ class Study:
         write_json(path, dataclasses.asdict(self) | metric | {"best": best})
 
     def as_optuna(self) -> optuna.Study:
-        """The same study in Optuna's memory, for its plots. Raises ``ValueError`` if values and ranges do not match."""
+        """The study as an in-memory Optuna study. Raises ``ValueError`` if a value is outside its range."""
         import optuna
         from optuna.distributions import CategoricalDistribution, FloatDistribution
         from optuna.trial import TrialState

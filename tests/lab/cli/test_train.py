@@ -1,4 +1,4 @@
-"""The command line, as a user would use it."""
+"""Training on the command line."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def _in_a_folder(tmp_path, monkeypatch):
 
 
 def unicornn(*arguments):
-    """Runs a command in this process: its status, and all that it says."""
+    """Runs a command in this process and returns its status and output."""
     outcome = CliRunner().invoke(cli.app, [str(a) for a in arguments])
     if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
         raise outcome.exception
@@ -52,17 +52,17 @@ def test_from_training_to_report():
     assert "valid accuracy" in said
     status, said = unicornn("diagnose", run, "--task", helpers.__file__)
     assert status == 0
-    assert "start recovered by running 20 steps backwards" in said
+    assert "initial state recovered by inverting 20 steps" in said
     assert "bit for bit" in said
     assert "largest Lyapunov exponent" in said
-    assert "it takes 200 steps, and there are 20" in said
+    assert "needs 200 steps" in said
     assert os.path.getsize(os.path.join(run, "diagnosis.png")) > 10_000
     status, said = unicornn("report", "runs", "--out", "page.html")
     assert status == 0
     assert "Which was larger" in Path("page.html").read_text()
 
 
-def test_energies_and_spread_time_scales():
+def test_energy_readout_and_spread_time_scales():
     settings = ("--set", "readout=last+energy", "--set", "segments=2", "--set", "init=spread", "--set", "patch=2")
     status, _ = unicornn("train", helpers.__file__, "--epochs", 2, *settings, "--out", "run")
     assert status == 0
@@ -97,7 +97,7 @@ def test_tasks_are_listed_with_the_papers_results():
     assert "98.4 %" in said
 
 
-def test_data_says_what_is_there():
+def test_data_reports_the_size_of_the_splits():
     status, said = unicornn("data", "digits")
     assert status == 0
     assert "train 1,077, valid 360, test 360 sequences" in said
@@ -127,7 +127,7 @@ def test_mistakes_get_one_message_and_a_status(arguments, message, monkeypatch, 
     assert "Traceback" not in said
 
 
-def test_a_full_disk_is_told(monkeypatch, capsys):
+def test_a_full_disk_is_reported(monkeypatch, capsys):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 

@@ -25,7 +25,7 @@ from unicornn.lab.report._render import Plot
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c613c")
 DASHES = ["-", *((0, (5, 2) + (1, 2) * dots) for dots in range(5))]
-STYLES: list[dict[str, Any]] = list(cycler(linestyle=DASHES) * cycler(color=COLOURS))  # no two lines of a plot look the same
+STYLES: list[dict[str, Any]] = list(cycler(linestyle=DASHES) * cycler(color=COLOURS))  # of the lines of a plot
 HORIZONTAL_LETTERS, LONGEST_NAME = 24, 14  # letters below a confusion matrix: in one row, in one class name
 MOST_NUMBERED = 12  # classes: with more, the numbers in a confusion matrix would be too small to read
 TIME_UNITS = ((2 * 3600, 3600, "hours"), (2 * 60, 60, "minutes"), (0, 1, "seconds"))  # from, seconds per unit, name

@@ -68,7 +68,7 @@ def search(
 
     Args:
         task: Task to train on.
-        name: Path of the task's file, for a task that is not part of the package.
+        name: Path of the task's file, if the task is not part of the package.
         folder: Folder of the search.
         trials: Number of trials over all processes; counts pruned and failed trials, but not killed ones.
         sampler: "random" (as in the paper) or "tpe", which learns from earlier trials.
