@@ -16,7 +16,7 @@ from unicornn.lab.bench import _measure as measure
 from unicornn.lab.bench import bench
 from unicornn.lab.bench._bench import _growth, result_table
 from unicornn.lab.bench._chart import chart
-from unicornn.lab.bench._jobs import Candidate, Job, find_candidates, run_jobs
+from unicornn.lab.bench._jobs import Job, find_candidates, run_jobs
 
 OURS = ("unicornn, stored", "unicornn, reversible")
 TINY = {"lengths": (4, 8), "batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01}
@@ -52,11 +52,11 @@ def test_candidates_are_those_of_fig_2(monkeypatch):
     monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda name: name)
     found = find_candidates()
     assert list(found) == [*OURS, *MODELS]
-    assert {name for name, each in found.items() if each.layers == 2} == {*OURS, "sru", "indrnn"}
-    assert found["sru"].options == found["indrnn"].options == {"batch_norm": True}
-    assert [found[name].options["gradient"] for name in OURS] == ["stored", "reversible"]
+    assert {name for name, each in found.items() if each["layers"] == 2} == {*OURS, "sru", "indrnn"}
+    assert found["sru"]["options"] == found["indrnn"]["options"] == {"batch_norm": True}
+    assert [found[name]["options"]["gradient"] for name in OURS] == ["stored", "reversible"]
     asked = find_candidates(["gru", "gru:3", "unicornn:1"])
-    assert {name: each.layers for name, each in asked.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
+    assert {name: each["layers"] for name, each in asked.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
 
 
 def test_candidates_without_their_library_are_left_out_by_default(monkeypatch):
@@ -141,14 +141,14 @@ def test_the_rate_of_matrix_products(monkeypatch):
 
 def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
     path, done = tmp_path / "partial.json", []
-    asked = {name: Job("time", Candidate(name, 1), N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
+    asked = {name: Job(kind="time", model=name, layers=1, N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
 
     def fake(job):
-        if job.candidate.model == "sru" and "sru" not in done:
+        if job.model == "sru" and "sru" not in done:
             done.append("sru")
             raise KeyboardInterrupt
-        done.append(job.candidate.model)
-        return {"failed": "no memory left"} if job.candidate.model == "gru" else {"ms": 1.0, "N": job.N}
+        done.append(job.model)
+        return {"failed": "no memory left"} if job.model == "gru" else {"ms": 1.0, "N": job.N}
 
     monkeypatch.setattr(jobs, "run_in_process", fake)
     with pytest.raises(KeyboardInterrupt):
@@ -157,7 +157,7 @@ def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
     results = run_jobs(asked, path)
     assert done[3:] == ["gru", "sru"], "finished jobs are kept, failed ones repeated"
     assert results == {"lstm": {"ms": 1.0, "N": 4}, "gru": {"failed": "no memory left"}, "sru": {"ms": 1.0, "N": 4}}
-    other = Job("time", Candidate("lstm", 1), N=5, b=2, d=3, m=4)
+    other = Job(kind="time", model="lstm", layers=1, N=5, b=2, d=3, m=4)
     assert run_jobs({"lstm": other}, path) == {"lstm": {"ms": 1.0, "N": 5}}
 
 
@@ -165,7 +165,9 @@ def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
 def test_every_model_can_be_measured(name, in_this_process):
     sizes = {"N": 6, "b": 2, "d": 3, "m": 4, "seconds": 0.01}
     time, memory, forward, step = (
-        jobs.run_in_process(Job(kind, find_candidates()[name], **sizes | ({"N": 1, "b": 1} if kind == "step" else {})))
+        jobs.run_in_process(
+            Job(kind=kind, **find_candidates()[name], **sizes | ({"N": 1, "b": 1} if kind == "step" else {}))
+        )
         for kind in ("time", "memory", "forward", "step")
     )
     assert set(time) == set(forward) == set(step) == {"ms", "ours_ms", "ratio", "rounds", "parameters"}
@@ -197,7 +199,7 @@ def test_bench_writes_a_record_and_a_chart(tmp_path, in_this_process):
 
 def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, monkeypatch):
     def fake(job):
-        return {"failed": "no memory left"} if job.candidate.model == "gru" else measure.measure(job)
+        return {"failed": "no memory left"} if job.model == "gru" else measure.measure(job)
 
     monkeypatch.setattr(jobs, "run_in_process", fake)
     result = bench(["gru", "lstm"], **TINY, out=tmp_path)
@@ -213,13 +215,18 @@ def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, 
 
 
 def test_a_new_process_measures_memory():
-    result = jobs.run_in_process(Job("memory", Candidate("indrnn", 1), N=256, b=64, d=4, m=64, threads=1))
+    result = jobs.run_in_process(Job(kind="memory", model="indrnn", layers=1, N=256, b=64, d=4, m=64, threads=1))
     assert result["parameters"] == 64 * (4 + 4)
     assert result["MiB"] > 256 * 64 * 64 * 4 / 2**20, "at least the states are stored"
 
 
 def test_a_failed_process_reports_the_reason():
-    assert "wings" in jobs.run_in_process(Job("time", Candidate("lstm", 1, {"wings": 2}), N=4, b=2, d=3, m=4))["failed"]
+    assert (
+        "wings"
+        in jobs.run_in_process(Job(kind="time", model="lstm", layers=1, options={"wings": 2}, N=4, b=2, d=3, m=4))[
+            "failed"
+        ]
+    )
 
 
 @pytest.mark.slow
@@ -227,7 +234,7 @@ def test_memory_grows_with_the_length_unless_reversible():
     found = find_candidates(["lstm"])
 
     def MiB(name, N):
-        return jobs.run_in_process(Job("memory", found[name], N=N, b=64, d=4, m=64))["MiB"]
+        return jobs.run_in_process(Job(kind="memory", **found[name], N=N, b=64, d=4, m=64))["MiB"]
 
     for name, grows in (("unicornn, reversible", False), ("unicornn, stored", True), ("lstm", True)):
         assert (MiB(name, 4000) > 2 * MiB(name, 1000)) == grows, name

@@ -17,7 +17,8 @@ def table(valid, **more):
 
 
 def legend(figure):
-    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    (drawn,) = figure.legends or [figure.axes[0].get_legend()]
+    return [text.get_text() for text in drawn.get_texts()]
 
 
 def test_learning_curves():

@@ -76,16 +76,15 @@ def bench(
     candidates, folder = find_candidates(models), Path(out)
     ours = candidates["unicornn, stored"]
     memory = sorted({max(1, times[0] // 4), max(1, times[0] // 2), *times})
-    options: dict[str, Any] = {"reference_layers": ours.layers, "seconds": limit}
+    options = sizes | {"reference_layers": ours["layers"], "seconds": limit}
     jobs = {
-        (name, kind, N): Job(kind, candidate, N, **sizes | {"b": 1 if kind == "step" else sizes["b"]}, **options)
+        (name, kind, N): Job(kind=kind, N=N, **candidate | options | ({"b": 1} if kind == "step" else {}))
         for kind, Ns in {"time": times, "memory": memory, "forward": times, "step": [1]}.items()
         for name, candidate in candidates.items()
         for N in Ns
     }
-    product = Job("product", ours, 1, **sizes)
     partial = folder / "bench.partial.json"
-    measured = run_jobs({**jobs, "product": product}, partial, console)
+    measured = run_jobs({**jobs, "product": Job(kind="product", N=1, **ours | sizes)}, partial, console)
     result = {
         "command": command(),
         **environment(),
@@ -93,8 +92,7 @@ def bench(
         "sizes": sizes | {"N": times, "seconds": limit},
         "matrix_product_GFLOPS": measured["product"].get("GFLOPS"),
         "models": {
-            name: {"model": candidate.model, "layers": candidate.layers, "options": dict(candidate.options)}
-            | _model_record({key[1:]: measured[key] for key in jobs if key[0] == name})
+            name: candidate | _model_record({key[1:]: measured[key] for key in jobs if key[0] == name})
             for name, candidate in candidates.items()
         },
     }
@@ -112,17 +110,7 @@ def bench(
 
 
 def _model_record(results: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[str, Any]:
-    """One model's results; failed measurements are left out, except for the reasons.
-
-    Args:
-        results: Results by kind and N.
-
-    Example:
-        >>> results = {("time", 5): {"ms": 1.0, "parameters": 9}, ("memory", 5): {"failed": "no memory left"}}
-        >>> record = _model_record(results)
-        >>> record["parameters"], record["time"], record["memory"], record["failed"]
-        (9, {'5': {'ms': 1.0}}, {}, ['no memory left'])
-    """
+    """One model's record from its results by kind and N; failed measurements leave only the reason."""
     by_kind: dict[str, dict[str, Any]] = {kind: {} for kind in ("time", "memory", "forward", "step")}
     parameters, failed = None, []
     for (kind, N), result in results.items():
@@ -140,12 +128,7 @@ def _model_record(results: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[
 
 
 def _growth(memory: Mapping[str, float]) -> float | None:
-    """MiB per 1000 time steps: the slope of a straight line through MiB by N; None for less than two lengths.
-
-    Example:
-        >>> round(_growth({"500": 120.0, "1000": 220.0}))
-        200
-    """
+    """MiB per 1000 time steps: the slope of a straight line through MiB by N; None for less than two lengths."""
     return 1000 * float(np.polyfit([*map(int, memory)], [*memory.values()], 1)[0]) if len(memory) > 1 else None
 
 

@@ -13,14 +13,7 @@ COLOURS = ("#56b4e9", "#0072b2", "#009e73", "#e69f00", "#d55e00", "#cc79a7")
 
 
 def chart(result: Mapping[str, Any]) -> Figure:
-    """Time of a training step relative to UnICORNN's, and its memory; fastest model on top.
-
-    Example:
-        >>> model = {"layers": 1, "time": {"9": {"ms": 8.0, "ratio": 2.0, "rounds": 3}}, "memory": {"9": 1.5}}
-        >>> figure = chart({"sizes": {"N": [9], "b": 1, "d": 2, "m": 3}, "models": {"lstm": model}})
-        >>> [float(axis.patches[0].get_width()) for axis in figure.axes]
-        [2.0, 1.5]
-    """
+    """Time of a training step relative to UnICORNN's, and its memory; fastest model on top."""
     sizes, models = result["sizes"], {name: result["models"][name] for name in fastest_first(result)}
     labels = [f"{name}, L={model['layers']}" for name, model in models.items()]
     panels = {
@@ -50,12 +43,6 @@ def chart(result: Mapping[str, Any]) -> Figure:
 
 
 def fastest_first(result: Mapping[str, Any]) -> list[str]:
-    """The names of the models, by their time relative to UnICORNN's at the shortest length.
-
-    Example:
-        >>> gru, sru = ({"time": {"9": {"ratio": ratio}}} for ratio in (8.0, 2.0))
-        >>> fastest_first({"sizes": {"N": [9]}, "models": {"gru": gru, "lem": {"time": {}}, "sru": sru}})
-        ['sru', 'gru', 'lem']
-    """
+    """The names of the models, by their time relative to UnICORNN's at the shortest length; failed ones last."""
     N, models = str(result["sizes"]["N"][0]), result["models"]
     return sorted(models, key=lambda name: models[name]["time"].get(N, {}).get("ratio", np.inf))

@@ -30,25 +30,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 NEEDED_LIBRARIES = {"sign-ncde": "pysiglib"}
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A model with its number of layers and its options."""
-
-    model: str
-    layers: int
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
-    """One measurement of a candidate.
+    """One measurement of a model.
 
     ``kind`` is "time" or "memory" of a training step; "forward", the time of a pass without gradient; "step", the time
-    of one step of a stream; or "product", the GFLOP/s of torch's matrix product (the candidate is ignored).
+    of one step of a stream; or "product", the GFLOP/s of torch's matrix product (the model is ignored).
     """
 
     kind: str
-    candidate: Candidate
+    model: str
+    layers: int
+    options: Mapping[str, Any] = field(default_factory=dict)
     N: int
     b: int
     d: int
@@ -60,21 +53,12 @@ class Job:
     def as_json(self) -> str:
         return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str) -> Job:
-        values = json.loads(text)
-        return cls(**values | {"candidate": Candidate(**values["candidate"])})
 
-
-def find_candidates(models: Iterable[str] | None = None) -> dict[str, Candidate]:
-    """UnICORNN with both gradient methods, then the baselines, with the number of layers of the paper's Fig. 2.
+def find_candidates(models: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+    """``model``, ``layers`` and ``options`` of UnICORNN with both gradient methods, then of the baselines.
 
     Args:
         models: Names as for ``bench``; if None, all models whose libraries are installed.
-
-    Example:
-        >>> {name: each.layers for name, each in find_candidates(["lstm", "lstm:2", "sru"]).items()}
-        {'unicornn, stored': 2, 'unicornn, reversible': 2, 'lstm': 1, 'lstm:2': 2, 'sru': 2}
     """
     from unicornn.baselines import MODELS
 
@@ -91,9 +75,9 @@ def find_candidates(models: Iterable[str] | None = None) -> dict[str, Candidate]
         if name == "unicornn":
             our_layers = layers
         else:
-            baselines[text] = Candidate(name, layers, OPTIONS.get(name, {}))
-    ours = {f"unicornn, {g}": Candidate("unicornn", our_layers, {"gradient": g}) for g in ("stored", "reversible")}
-    return ours | baselines
+            baselines[text] = {"model": name, "layers": layers, "options": OPTIONS.get(name, {})}
+    ours: dict[str, Any] = {"model": "unicornn", "layers": our_layers}
+    return {f"unicornn, {g}": ours | {"options": {"gradient": g}} for g in ("stored", "reversible")} | baselines
 
 
 def run_in_process(job: Job) -> dict[str, Any]:
@@ -123,7 +107,7 @@ def run_jobs(jobs: Mapping[Any, Job], path: Path, console: Console | None = None
     with Progress(*columns, TimeRemainingColumn(), console=console or Console(quiet=True)) as progress:
         bar = progress.add_task("", total=len(jobs))
         for key, job in jobs.items():
-            progress.update(bar, description=f"{job.candidate.model}, {job.kind}, N={job.N}")
+            progress.update(bar, description=f"{job.model}, {job.kind}, N={job.N}")
             text = job.as_json()
             results[key] = saved[text] if text in saved else run_in_process(job)
             if text not in saved and "failed" not in results[key]:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import UnICORNN, models
-from unicornn.lab.bench._jobs import Candidate, Job
+from unicornn.lab.bench._jobs import Job
 
 ROUNDS = 9
 LEAST_SECONDS = 0.2  # shorter steps are repeated until they take that long
@@ -27,19 +27,12 @@ WARM_UP = 20  # time steps: enough to compile all kernels
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """The measurement of a job, and the number of the candidate's free parameters.
-
-    Example:
-        >>> from unicornn.lab.bench._jobs import Candidate, Job
-        >>> result = measure(Job("time", Candidate("lstm", 1), N=10, b=2, d=3, m=4, seconds=0.1))
-        >>> sorted(result), result["parameters"]
-        (['ms', 'ours_ms', 'parameters', 'ratio', 'rounds'], 144)
-    """
+    """The measurement of a job, and the number of the model's free parameters."""
     torch.manual_seed(0)
     if job.kind == "product":
         return {"GFLOPS": product_rate()}
-    candidates = Candidate("unicornn", job.reference_layers, {"gradient": "stored"}), job.candidate
-    ours, net = (models.layers(each.model)(job.d, job.m, each.layers, **each.options) for each in candidates)
+    ours = UnICORNN(job.d, job.m, job.reference_layers, gradient="stored")
+    net = models.layers(job.model)(job.d, job.m, job.layers, **job.options)
     u = torch.randn(job.N, job.b, job.d)
     if job.kind == "memory":
         training_step(net, u[:WARM_UP])
@@ -99,10 +92,6 @@ def rounds(ours: Callable[[], Any], theirs: Callable[[], Any], limit: float) -> 
     """Seconds of ours and theirs, round by round: theirs between two of ours, which are averaged.
 
     The first round is a warm-up. If the limit leaves no time for another, it is the only one.
-
-    Example:
-        >>> len(rounds(lambda: None, lambda: time.sleep(0.3), limit=0.2))
-        1
     """
     start = time.perf_counter()
     done: list[tuple[float, float]] = []
@@ -116,12 +105,7 @@ def rounds(ours: Callable[[], Any], theirs: Callable[[], Any], limit: float) -> 
 
 
 def ratio(times: list[tuple[float, float]]) -> dict[str, Any]:
-    """Medians over the rounds of both times and of their ratio.
-
-    Example:
-        >>> ratio([(1.0, 2.0), (2.0, 4.0), (1.0, 5.0)])
-        {'ms': 4000.0, 'ours_ms': 1000.0, 'ratio': 2.0, 'rounds': 3}
-    """
+    """Medians over the rounds of both times and of their ratio."""
     return {
         "ms": 1e3 * statistics.median(theirs for _, theirs in times),
         "ours_ms": 1e3 * statistics.median(ours for ours, _ in times),
@@ -131,12 +115,7 @@ def ratio(times: list[tuple[float, float]]) -> dict[str, Any]:
 
 
 def memory_increase(f: Callable[[], Any]) -> float:
-    """Increase of this process's peak resident memory during a call, in MiB.
-
-    Example:
-        >>> round(memory_increase(lambda: torch.ones(1 << 24)) / 64)
-        1
-    """
+    """Increase of this process's peak resident memory during a call, in MiB."""
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text("5")  # the peak of the compiler must not hide that of the call
@@ -158,7 +137,7 @@ def peak() -> float:
 
 
 def _main(text: str) -> None:
-    job = Job.from_json(text)
+    job = Job(**json.loads(text))
     torch.set_num_threads(job.threads)
     torch.set_flush_denormal(True)
     print(json.dumps(measure(job)))

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unicornn import functional
@@ -68,14 +67,12 @@ def _runs_below(path: Path) -> list[Path]:
 
 def run_time_steps(run: Run) -> Tensor | None:
     """Effective time steps (L, m) of the best weights; None if there are no weights yet."""
-    path = run.path / "best.safetensors"
-    if not path.is_file():
+    if not (run.path / "best.safetensors").is_file():
         return None
-    default = inspect.signature(UnICORNN).parameters["dt"].default
+    weights, default = run.weights(), inspect.signature(UnICORNN).parameters["dt"].default
+    layers = sorted(int(name[6:]) for name in weights if re.fullmatch(r"rnn\.c\.\d+", name))
     try:
-        with safe_open(path, "pt") as weights:
-            names = [name for name in weights.keys() if re.fullmatch(r"rnn\.c\.\d+", name)]  # noqa: SIM118
-            c = [weights.get_tensor(name) for name in sorted(names, key=lambda name: int(name[6:]))]
+        c = [weights[f"rnn.c.{l}"] for l in layers]
         return functional.time_steps(c, run.config.get("model_options", {}).get("dt", default)) if c else None
-    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise NotARun(f"run: cannot read the time steps of {path}: {error}") from None
+    except (ValueError, TypeError, RuntimeError, KeyError) as error:
+        raise NotARun(f"run: cannot compute the time steps of {run.path}: {error}") from None

@@ -25,13 +25,7 @@ class SeedStatistics(NamedTuple):
 
 
 def seed_statistics(values: Sequence[float], metric: Metric) -> SeedStatistics:
-    """Mean, standard deviation and best of some values of a metric.
-
-    Example:
-        >>> from unicornn.lab._metric import Metric
-        >>> seed_statistics([0.97, 0.99], Metric("accuracy", more_is_better=True)).best
-        0.99
-    """
+    """Mean, standard deviation and best of some values of a metric."""
     best = metric.best(values, value=float)
     deviation = stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
     return SeedStatistics(fmean(values) if values else math.nan, deviation, math.nan if best is None else best)
@@ -153,12 +147,7 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Leaves of a nested dictionary.
-
-    Example:
-        >>> flatten({"seed": 1, "training": {"lr": 0.1}})
-        {'seed': 1, 'training.lr': 0.1}
-    """
+    """Leaves of a nested dictionary: ``{"training": {"lr": 0.1}}`` becomes ``{"training.lr": 0.1}``."""
     leaves: dict[str, Any] = {}
     for key, value in settings.items():
         nested = flatten(value) if isinstance(value, Mapping) and value else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from unicornn.lab._study import STATES, Study
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report import _tables as tables
 from unicornn.lab.report._folders import run_time_steps
-from unicornn.lab.report._groups import Group, flatten
+from unicornn.lab.report._groups import Group
 from unicornn.lab.report._render import Plot, render
 
 OMITTED = ("title", "protocol", "command", "metric", "more_is_better")  # entries of config.json shown elsewhere
@@ -38,7 +39,7 @@ def make_page(groups: list[Group], studies: Mapping[Path, Study], curves: Path |
         "relative": lambda path: os.path.relpath(path.resolve(), root),
         "assignments": lambda values: ", ".join(f"{name} = {words.setting(value)}" for name, value in values.items()),
         "group_plots": lambda group: _group_plots(group, _reference(group, curves)),
-        "settings_tables": _settings_tables, "describe_trials": _describe_trials, "study_plots": plots.study_plots,
+        "files_as_json": _files_as_json, "describe_trials": _describe_trials, "study_plots": plots.study_plots,
         "overview_row": tables.overview_row, "result_rows": tables.result_rows, "trial_rows": tables.trial_rows,
         "published_rows": tables.published_rows, "range_row": tables.range_row,
     }  # fmt: skip
@@ -46,17 +47,14 @@ def make_page(groups: list[Group], studies: Mapping[Path, Study], curves: Path |
     return render("runs.html", filters, title=title, subtitle=", ".join(counts), groups=groups, studies=studies)
 
 
-def _settings_tables(run: Run) -> dict[str, dict[str, str]]:
-    """Names and values of the JSON files of a run, by caption."""
-    files: dict[str, dict[str, Any]] = {"Settings": {k: v for k, v in run.config.items() if k not in OMITTED}}
+def _files_as_json(run: Run) -> str:
+    """Settings, result and environment of a run."""
+    files: dict[str, Any] = {"config": {k: v for k, v in run.config.items() if k not in OMITTED}}
     if run.finished:
-        files["Result"] = run.result
+        files["result"] = run.result
     if (run.path / "environment.json").is_file():
-        files["Environment"] = run.environment
-    return {
-        caption: {name: words.setting(value) for name, value in flatten(values).items()}
-        for caption, values in files.items()
-    }
+        files["environment"] = run.environment
+    return json.dumps(files, indent=2)
 
 
 def _reference(group: Group, curves: Path | None) -> pd.DataFrame | None:

@@ -54,11 +54,10 @@ def _add_legend(figure: Figure, axis: Axes, lines: Sequence[Artist], labels: Seq
     """Adds a legend inside the axes, or next to them if it has many entries."""
     if len(labels) <= len(COLOURS):
         axis.legend(lines, labels, fontsize=9, frameon=False)
-        return
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width + 2.4, max(height, 0.5 + 0.16 * len(labels)))
-    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1), "borderaxespad": 0, "handlelength": 3}
-    axis.legend(lines, labels, fontsize=8, frameon=False, **beside)
+    else:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width + 2.4, max(height, 0.5 + 0.16 * len(labels)))
+        figure.legend(lines, labels, fontsize=8, frameon=False, handlelength=3, loc="outside right upper")
 
 
 def _logarithmic(axis: Axes, values: np.ndarray) -> None:
@@ -87,12 +86,6 @@ def learning_curves(
         against: "epoch" or "seconds".
         reference: Table with ``epoch`` and ``valid``, drawn as the authors' own run; if it is much longer, the epochs
             are on a logarithmic axis.
-
-    Example:
-        >>> import pandas as pd
-        >>> run = pd.DataFrame({"epoch": [1, 2], "seconds": [9.0, 18.0], "valid": [0.5, 0.75]})
-        >>> learning_curves({"unicornn": [run]}, "accuracy").axes[0].lines[0].get_ydata()
-        array([50., 75.])
     """
     checks.choice("against", against, ("epoch", "seconds"))
     scale, percent = (100, " (%)") if metric == "accuracy" else (1, "")
@@ -133,11 +126,6 @@ def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
 
     Args:
         a: Time steps (L, m), as ``functional.time_steps`` or ``UnICORNN.time_steps`` returns them.
-
-    Example:
-        >>> from unicornn import UnICORNN
-        >>> len(time_steps(UnICORNN(1, 8, num_layers=3).time_steps()).axes[0].lines)
-        3
     """
     figure, axis = make_axes("neuron, sorted", "effective time step Δt σ̂(c)")
     layers = [layer.detach().double().sort().values.cpu().numpy() for layer in a]
@@ -153,12 +141,6 @@ def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
 
     Args:
         runs: Tables with the columns ``epoch`` and ``w_norm_1``, ``w_norm_2``, ...
-
-    Example:
-        >>> import pandas as pd
-        >>> run = pd.DataFrame({"epoch": [1, 2], "w_norm_1": [1.0, 1.5]})
-        >>> weight_norms([run, run]).axes[0].lines[0].get_ydata()
-        array([1. , 1.5])
     """
     figure, axis = make_axes("epoch", r"$\Vert w\Vert_\infty$")
     by_epoch = pd.concat(runs).groupby("epoch")
@@ -179,12 +161,6 @@ def confusion(target: np.ndarray, prediction: np.ndarray, names: Sequence[str] |
     Args:
         target, prediction: Integer classes (n,).
         names: Names of the classes, by number; None to show the numbers.
-
-    Example:
-        >>> import numpy as np
-        >>> figure = confusion(np.array([0, 0, 1]), np.array([0, 1, 1]))
-        >>> [text.get_text() for text in figure.axes[0].texts]
-        ['1', '1', '0', '1']
     """
     classes, index = np.unique(np.concatenate([target, prediction]), return_inverse=True)
     k, n = len(classes), len(target)
@@ -214,12 +190,6 @@ def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:
 
     Args:
         target, prediction: Numbers (n,) or (n, k).
-
-    Example:
-        >>> import numpy as np
-        >>> figure = scatter(np.array([60.0, 80.0]), np.array([61.0, 79.0]))
-        >>> len(figure.axes[0].collections[0].get_offsets())
-        2
     """
     target, prediction = np.ravel(target), np.ravel(prediction)
     figure, axis = make_axes("target", "prediction", (4.6, 4.2))

@@ -36,12 +36,6 @@ def split_space(names: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[
         names: Names in ``SPACE`` that the model has.
         changes: Changes to ``SPACE`` by name: one number fixes a parameter, two are the ends of a range; for
             ``batch_size``, several are the values to choose from. Strings are parsed as on the command line.
-
-    Example:
-        >>> changes = {"lr": "1e-4,1e-2", "alpha": 0, "batch_size": [8, 16]}
-        >>> axes, fixed = split_space(["lr", "alpha", "batch_size"], changes)
-        >>> space_as_json(axes), fixed
-        ({'lr': {'low': 0.0001, 'high': 0.01, 'log': True}, 'batch_size': {'values': [8, 16]}}, {'alpha': 0.0})
     """
     axes, fixed = {name: SPACE[name] for name in names}, {}
     for name, value in changes.items():
@@ -91,12 +85,7 @@ def suggest(trial: Trial, axes: Mapping[str, Axis]) -> dict[str, float]:
 
 
 def rounded(parameters: Mapping[str, float], axes: Mapping[str, Axis]) -> dict[str, float]:
-    """Parameters with three significant digits, as in Table 6, so that the command that repeats a trial is readable.
-
-    Example:
-        >>> rounded({"lr": 0.0123456, "batch_size": 30}, SPACE)
-        {'lr': 0.0123, 'batch_size': 30}
-    """
+    """Parameters with three significant digits, as in Table 6, so that the command that repeats a trial is readable."""
     return {
         name: min(max(float(f"{value:.3g}"), axis.low), axis.high) if isinstance(axis, FloatDistribution) else value
         for name, value in parameters.items()
