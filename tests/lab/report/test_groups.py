@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.lab.report.helpers import write_run
 from unicornn.lab._metric import Metric
 from unicornn.lab.report._folders import find_runs
-from unicornn.lab.report._groups import flatten, group_runs, seed_statistics
+from unicornn.lab.report._groups import group_runs, seed_statistics
 
 
 def labels(root):
@@ -89,21 +89,3 @@ def test_a_diverged_run_invalidates_the_mean_but_not_the_best():
     assert math.isnan(mean)
     assert (deviation, best) == (None, 0.5)
     assert math.isnan(seed_statistics([], Metric("", more_is_better=True)).best)
-
-
-nested = st.recursive(st.integers(), lambda inner: st.dictionaries(st.text("abc", min_size=1), inner), max_leaves=8)
-
-
-@given(st.dictionaries(st.text("abc", min_size=1), nested))
-def test_flatten_keeps_every_leaf(settings):
-    def leaf(value, path):
-        for key in path.split("."):
-            value = value[key]
-        return value
-
-    assert all(leaf(settings, path) == value for path, value in flatten(settings).items())
-
-    def count(value):
-        return sum(map(count, value.values())) if isinstance(value, dict) and value else 1
-
-    assert len(flatten(settings)) == (count(settings) if settings else 0)

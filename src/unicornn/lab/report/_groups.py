@@ -131,7 +131,7 @@ def _entries(runs: list[Run]) -> tuple[Entry, ...]:
         names = dict.fromkeys(name for each in settings for name in each)
         differing = [name for name in names if len({_json(each.get(name)) for each in settings}) > 1]
         for same, values in zip(by_settings, settings, strict=True):
-            text = ", ".join(f"{name.rpartition('.')[2]} {values.get(name)}" for name in differing)
+            text = ", ".join(f"{name} {values.get(name)}" for name in differing)
             label = _model(same[0]) + (f" ({text})" if text else "")
             entries.append(Entry(label, tuple(sorted(same, key=lambda run: int(run.config["seed"])))))
     return tuple(entries)
@@ -143,16 +143,8 @@ def _model(run: Run) -> str:
 
 def _settings(run: Run) -> dict[str, Any]:
     """Settings that distinguish runs of the same model and experiment."""
-    return flatten({key: run.config.get(key) for key in ("model_options", "training", "budget")})
-
-
-def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Leaves of a nested dictionary: ``{"training": {"lr": 0.1}}`` becomes ``{"training.lr": 0.1}``."""
-    leaves: dict[str, Any] = {}
-    for key, value in settings.items():
-        nested = flatten(value) if isinstance(value, Mapping) and value else None
-        leaves |= {f"{key}.{k}": v for k, v in nested.items()} if nested else {key: value}
-    return leaves
+    config = run.config
+    return {**config.get("model_options", {}), **config.get("training", {}), "budget": config.get("budget")}
 
 
 def _group_by(runs: Iterable[Run], key: Callable[[Run], Any]) -> list[list[Run]]:
