@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from unicornn.lab._run_folder import NAMED, NUMBER, TEXT, read_json, typed
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.distributions import BaseDistribution
 
 STATES = ("complete", "pruned", "failed")
 _STUDY_TYPES = dict.fromkeys(("task", "title", "model", "metric", "sampler", "pruner", "command"), TEXT) | {
@@ -58,7 +60,7 @@ class Study:
     sampler: str
     pruner: str
     requested: int  # number of trials
-    space: Mapping[str, Mapping[str, Any]]  # {"low": ..., "high": ..., "log": ...} or {"values": [...]} by parameter
+    space: Mapping[str, Any]  # the range of each parameter, as Optuna writes a distribution to JSON
     trials: list[Trial] = field(default_factory=list)  # finished ones, by number
     command: str = ""  # trains with the settings of the best trial
 
@@ -71,6 +73,13 @@ class Study:
     def best(self) -> Trial | None:
         return next(iter(self.ranked()), None)
 
+    @property
+    def axes(self) -> dict[str, BaseDistribution]:
+        """The range of each parameter."""
+        from optuna.distributions import json_to_distribution
+
+        return {name: json_to_distribution(json.dumps(axis)) for name, axis in self.space.items()}
+
     def write(self, path: Path) -> None:
         """Writes study.json atomically. The metric is stored as in a run's config.json, by name and direction."""
         best = None if self.best is None else dataclasses.asdict(self.best)
@@ -80,16 +89,10 @@ class Study:
     def as_optuna(self) -> optuna.Study:
         """The study as an in-memory Optuna study. Raises ``ValueError`` if a value is outside its range."""
         import optuna
-        from optuna.distributions import CategoricalDistribution, FloatDistribution
         from optuna.trial import TrialState
 
         states = dict(zip(STATES, (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL), strict=True))
-        axes: dict[str, optuna.distributions.BaseDistribution] = {
-            name: CategoricalDistribution(axis["values"])
-            if "values" in axis
-            else FloatDistribution(1.0 * axis["low"], 1.0 * axis["high"], log=axis["log"])
-            for name, axis in self.space.items()
-        }
+        axes = self.axes
         with quiet_optuna():
             study = optuna.create_study(direction="maximize" if self.metric.more_is_better else "minimize")
             for trial in self.trials:
@@ -118,7 +121,7 @@ def read_study(path: Path | str) -> Study:
     try:
         trials = [Trial(**typed(path, trial, _TRIAL_TYPES, {})) for trial in values["trials"]]
         for name, axis in values["space"].items():
-            numbers = [*axis.get("values", ()), *(trial.parameters[name] for trial in trials)]
+            numbers = [*axis["attributes"].get("choices", ()), *(trial.parameters[name] for trial in trials)]
             if not (name.isascii() and name.isidentifier() and all(isinstance(number, NUMBER) for number in numbers)):
                 raise ValueError(f"{name!r} with values that are not numbers")
         metric = Metric(values["metric"], values.pop("more_is_better"))

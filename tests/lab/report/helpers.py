@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import torch
+from optuna.distributions import CategoricalDistribution, FloatDistribution, distribution_to_json
 from safetensors.torch import save_file
 
 from tests.browser import opened
@@ -87,11 +88,12 @@ def replace_tasks(monkeypatch):
     monkeypatch.setattr(registry, "_built_in", lambda: made)
 
 
-SPACE = {
-    "lr": {"low": 1e-4, "high": 1e-1, "log": True},
-    "batch_size": {"values": [16, 32, 64]},
-    "alpha": {"low": 0.0, "high": 30.0, "log": False},
+AXES = {
+    "lr": FloatDistribution(1e-4, 1e-1, log=True),
+    "batch_size": CategoricalDistribution((16, 32, 64)),
+    "alpha": FloatDistribution(0.0, 30.0),
 }
+SPACE = {name: json.loads(distribution_to_json(axis)) for name, axis in AXES.items()}
 
 
 def write_study(folder, kind="classify", *, trials=12, **changes):

@@ -17,20 +17,15 @@ def labels(root):
     return [[(entry.label, len(entry.runs)) for entry in group.entries] for group in group_runs(find_runs([root]))]
 
 
-def test_seeds_share_an_entry(tmp_path):
+def test_entries_have_all_seeds_and_name_their_differences(tmp_path):
     for seed in (3, 1, 2):
-        write_run(tmp_path / str(seed), seed=seed)
-    assert labels(tmp_path) == [[("unicornn", 3)]]
-
-
-def test_labels_name_the_differences_and_unicornn_comes_first(tmp_path):
-    write_run(tmp_path / "1")
+        write_run(tmp_path / f"1/{seed}", seed=seed)
     write_run(tmp_path / "2", hidden=16)
     write_run(tmp_path / "3", hidden=16, budget=60, seed=2)
     write_run(tmp_path / "0", model="lstm")
     assert labels(tmp_path) == [
         [
-            ("unicornn (hidden_size 8, budget None)", 1),
+            ("unicornn (hidden_size 8, budget None)", 3),
             ("unicornn (hidden_size 16, budget None)", 1),
             ("unicornn (hidden_size 16, budget 60)", 1),
             ("lstm", 1),

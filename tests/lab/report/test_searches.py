@@ -6,7 +6,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from tests.lab.report.helpers import images_of, read_page, write_run, write_study
+from tests.lab.report.helpers import SPACE, images_of, read_page, write_run, write_study
 from unicornn.errors import NotARun
 from unicornn.lab._metric import Metric
 from unicornn.lab.report import find_runs, find_studies
@@ -91,11 +91,12 @@ def test_runs_without_a_test_metric_are_shown(tmp_path):
         {"trials": 3},
         {"trials": [3]},
         {"trials": [{"number": 1}]},
-        {"space": {"lr": {"low": 0, "high": 1, "log": True}}},
-        {"space": {"lr": {"low": "0", "high": 1, "log": False}}},
-        {"space": {"other": {"low": 0, "high": 1, "log": False}}},
-        {"space": {r"$\frac{$": {"low": 0, "high": 1, "log": False}}},
-        {"space": {"lr": {"values": ["a"]}}},
+        {"space": SPACE | {"lr": None}},
+        {"space": SPACE | {"lr": SPACE["batch_size"]}},
+        {"space": SPACE | {"lr": {"name": "FloatDistribution", "attributes": {"low": 0, "high": 1, "log": True}}}},
+        {"space": SPACE | {"batch_size": {"name": "CategoricalDistribution", "attributes": {"choices": ["a"]}}}},
+        {"space": SPACE | {"other": SPACE["lr"]}},
+        {"space": SPACE | {r"$\frac{$": SPACE["lr"]}},
         {"metric": None},
         {"surprise": 1},
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -84,13 +84,13 @@ def trial_rows(study: Study) -> Iterator[Row]:
 
 def range_row(study: Study) -> Row:
     """The ranges of a search."""
-    return {"Trial": "searched", **{name: _range(axis) for name, axis in study.space.items()}}
+    return {"Trial": "searched", **{name: _range(axis) for name, axis in study.axes.items()}}
 
 
-def _range(axis: Mapping[str, Any]) -> str | tuple[str, str]:
-    if "values" in axis:
-        return ", ".join(f"{value:g}" for value in axis["values"])
-    return f"{axis['low']:g} to {axis['high']:g}", "logarithmic" if axis["log"] else ""
+def _range(axis: Any) -> str | tuple[str, str]:
+    if hasattr(axis, "choices"):
+        return ", ".join(f"{choice:g}" for choice in axis.choices)
+    return f"{axis.low:g} to {axis.high:g}", "logarithmic" if axis.log else ""
 
 
 def _integer(number: int | None) -> str:

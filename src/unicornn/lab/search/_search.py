@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 import optuna
 import torch
+from optuna.distributions import distribution_to_json
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
@@ -25,7 +27,7 @@ from unicornn.errors import BadValue, Diverged, Stopped
 from unicornn.lab._study import Study, Trial, quiet_optuna
 from unicornn.lab._text import duration
 from unicornn.lab.data._files import Source
-from unicornn.lab.search._space import SPACE, Axis, rounded, space_as_json, split_space, suggest
+from unicornn.lab.search._space import SPACE, Axis, rounded, split_space, suggest
 from unicornn.lab.search._storage import FINISHED, fail_stale_trials, open_study
 from unicornn.lab.tasks._base import Task
 from unicornn.lab.training._batches import mixed
@@ -103,7 +105,7 @@ def search(
     plan = Study(
         task=name, title=task.title, model=model, variant=variant, metric=task.metric, seed=seed, budget=budget,
         settings=settings | fixed, sampler=sampler, pruner=pruner, requested=checks.integer("trials", trials, 1),
-        space=space_as_json(axes),
+        space={name: json.loads(distribution_to_json(axis)) for name, axis in axes.items()},
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     url, study_name = f"sqlite:///{(folder / 'study.db').resolve()}", STUDY_NAME

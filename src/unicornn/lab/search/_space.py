@@ -91,13 +91,3 @@ def rounded(parameters: Mapping[str, float], axes: Mapping[str, Axis]) -> dict[s
         for name, value in parameters.items()
         for axis in [axes[name]]
     }
-
-
-def space_as_json(axes: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """The axes as study.json stores them."""
-    return {
-        name: {"values": list(axis.choices)}
-        if isinstance(axis, CategoricalDistribution)
-        else {"low": axis.low, "high": axis.high, "log": axis.log}
-        for name, axis in axes.items()
-    }
