@@ -50,13 +50,13 @@ def clock(monkeypatch):
 
 def test_candidates_are_those_of_fig_2(monkeypatch):
     monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda name: name)
-    found = find_candidates()
-    assert list(found) == [*OURS, *MODELS]
-    assert {name for name, each in found.items() if each["layers"] == 2} == {*OURS, "sru", "indrnn"}
-    assert found["sru"]["options"] == found["indrnn"]["options"] == {"batch_norm": True}
-    assert [found[name]["options"]["gradient"] for name in OURS] == ["stored", "reversible"]
-    asked = find_candidates(["gru", "gru:3", "unicornn:1"])
-    assert {name: each["layers"] for name, each in asked.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
+    candidates = find_candidates()
+    assert list(candidates) == [*OURS, *MODELS]
+    assert {name for name, each in candidates.items() if each["layers"] == 2} == {*OURS, "sru", "indrnn"}
+    assert candidates["sru"]["options"] == candidates["indrnn"]["options"] == {"batch_norm": True}
+    assert [candidates[name]["options"]["gradient"] for name in OURS] == ["stored", "reversible"]
+    chosen = find_candidates(["gru", "gru:3", "unicornn:1"])
+    assert {name: each["layers"] for name, each in chosen.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
 
 
 def test_candidates_without_their_library_are_left_out_by_default(monkeypatch):
@@ -141,7 +141,7 @@ def test_the_rate_of_matrix_products(monkeypatch):
 
 def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
     path, done = tmp_path / "partial.json", []
-    asked = {name: Job(kind="time", model=name, layers=1, N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
+    wanted = {name: Job(kind="time", model=name, layers=1, N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
 
     def fake(job):
         if job.model == "sru" and "sru" not in done:
@@ -152,9 +152,9 @@ def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(jobs, "run_in_process", fake)
     with pytest.raises(KeyboardInterrupt):
-        run_jobs(asked, path)
+        run_jobs(wanted, path)
     assert done == ["lstm", "gru", "sru"]
-    results = run_jobs(asked, path)
+    results = run_jobs(wanted, path)
     assert done[3:] == ["gru", "sru"], "finished jobs are kept, failed ones repeated"
     assert results == {"lstm": {"ms": 1.0, "N": 4}, "gru": {"failed": "no memory left"}, "sru": {"ms": 1.0, "N": 4}}
     other = Job(kind="time", model="lstm", layers=1, N=5, b=2, d=3, m=4)
@@ -183,12 +183,12 @@ def test_bench_writes_a_record_and_a_chart(tmp_path, in_this_process):
     assert {"command", "date", "versions", "platform", "threads", "protocol", "sizes"} <= set(result)
     assert list(result["models"]) == [*OURS, "lstm", "sru"]
     assert result["matrix_product_GFLOPS"] == 9.0
-    for own in result["models"].values():
-        assert own["step"]["ms"] > 0
-        assert all(own["forward"][N]["ratio"] > 0 for N in own["time"])
-        assert list(own["time"]) == ["4", "8"]
-        assert list(own["memory"]) == ["1", "2", "4", "8"]
-        assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in own["time"].values())
+    for model in result["models"].values():
+        assert model["step"]["ms"] > 0
+        assert all(model["forward"][N]["ratio"] > 0 for N in model["time"])
+        assert list(model["time"]) == ["4", "8"]
+        assert list(model["memory"]) == ["1", "2", "4", "8"]
+        assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in model["time"].values())
     assert result["models"]["lstm"]["parameters"] == 4 * 4 * (3 + 4 + 2)
     assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "bench.svg").read_text()
@@ -203,9 +203,9 @@ def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, 
 
     monkeypatch.setattr(jobs, "run_in_process", fake)
     result = bench(["gru", "lstm"], **TINY, out=tmp_path)
-    own = result["models"]["gru"]
-    assert (own["time"], own["memory"], own["step"], own["parameters"]) == ({}, {}, {}, None)
-    assert set(own["failed"]) == {"no memory left"}
+    model = result["models"]["gru"]
+    assert (model["time"], model["memory"], model["step"], model["parameters"]) == ({}, {}, {}, None)
+    assert set(model["failed"]) == {"no memory left"}
     words = [text.get_text() for axis in chart(result).axes for text in axis.texts]
     assert words.count("failed") == 4
     console = Console(width=200, file=io.StringIO())
@@ -231,10 +231,10 @@ def test_a_failed_process_reports_the_reason():
 
 @pytest.mark.slow
 def test_memory_grows_with_the_length_unless_reversible():
-    found = find_candidates(["lstm"])
+    candidates = find_candidates(["lstm"])
 
     def MiB(name, N):
-        return jobs.run_in_process(Job(kind="memory", **found[name], N=N, b=64, d=4, m=64))["MiB"]
+        return jobs.run_in_process(Job(kind="memory", **candidates[name], N=N, b=64, d=4, m=64))["MiB"]
 
     for name, grows in (("unicornn, reversible", False), ("unicornn, stored", True), ("lstm", True)):
         assert (MiB(name, 4000) > 2 * MiB(name, 1000)) == grows, name

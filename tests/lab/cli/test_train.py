@@ -153,7 +153,7 @@ def test_the_command_and_the_function_train_alike(tmp_path):
 @pytest.mark.slow
 def test_kill_9_in_the_middle_of_an_epoch_then_resume():
     arguments = ["train", helpers.__file__, "--epochs", "4", "--set", "n=400", "--set", "N=100", "--seed", "5"]
-    assert as_a_process(*arguments, "--out", "whole").returncode == 0
+    assert as_a_process(*arguments, "--out", "uninterrupted").returncode == 0
     process = subprocess.Popen([*COMMAND, *arguments, "--out", "killed"], stdout=subprocess.DEVNULL)
     while not os.path.exists("killed/last.ckpt"):
         assert process.poll() is None, "it ended before it was killed"
@@ -169,9 +169,9 @@ def test_kill_9_in_the_middle_of_an_epoch_then_resume():
     for name in ("best.safetensors", "last.ckpt"):
         one, other = (
             load_file(f"{run}/{name}") if name.startswith("best") else read(Path(run, name)).tensors
-            for run in ("whole", "killed")
+            for run in ("uninterrupted", "killed")
         )
         assert one.keys() == other.keys()
         assert all(torch.equal(one[k], other[k]) for k in one)
-    curves = [Run(name).metrics.drop(columns="seconds") for name in ("whole", "killed")]
+    curves = [Run(name).metrics.drop(columns="seconds") for name in ("uninterrupted", "killed")]
     assert curves[0].equals(curves[1])

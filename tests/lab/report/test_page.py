@@ -114,10 +114,10 @@ def test_plots(tmp_path, kind, model, expected):
 
 
 def test_the_authors_curve(tmp_path, monkeypatch):
-    given = []
+    curves = []
 
     def learning_curves(runs, metric, against, reference=None):
-        given.append((against, None if reference is None else reference["valid"].tolist()))
+        curves.append((against, None if reference is None else reference["valid"].tolist()))
         return Figure()
 
     monkeypatch.setattr(plots, "learning_curves", learning_curves)
@@ -128,8 +128,8 @@ def test_the_authors_curve(tmp_path, monkeypatch):
     (tmp_path / "curves/my_digits_256.csv").write_text("epoch,valid_accuracy_percent\n1,50\n2,75\n")
     (tmp_path / "curves/my_digits.csv").write_text("epoch,valid_accuracy\n1,0.5\n2,0.25\n")
     read_page(tmp_path, curves=tmp_path / "curves")
-    assert [curve for against, curve in given if against == "epoch"] == [[0.5, 0.25], [0.5, 0.75], None]
-    assert [curve for against, curve in given if against == "seconds"] == [None, None, None]
+    assert [curve for against, curve in curves if against == "epoch"] == [[0.5, 0.25], [0.5, 0.75], None]
+    assert [curve for against, curve in curves if against == "seconds"] == [None, None, None]
     (tmp_path / "curves/my_digits.csv").write_text("epoch,loss\n1,0.5\n")
     with pytest.raises(ValueError, match=r"^curves: .*my_digits.csv"):
         read_page(tmp_path, curves=tmp_path / "curves")
