@@ -41,7 +41,7 @@ def test_text_and_plots_of_a_search(tmp_path):
     write_study(tmp_path / "runs", trials=16, metric=Metric(r"$\frac{$", more_is_better=True))
     settings = dict(mpl.rcParams)
     page = read_page(tmp_path)
-    assert "16 of 50 trials (11 complete, 3 pruned, 2 failed), sampled at random" in page.text
+    assert "16 of 50 trials (11 complete, 3 pruned, 2 failed), sampler random, pruner median" in page.text
     assert "The test set was not used." in page.text
     assert "unicornn train classify --set lr=0.1" in page.text
     assert "UnICORNN report: search, Permuted digits" in page.text

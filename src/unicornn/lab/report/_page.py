@@ -22,8 +22,6 @@ from unicornn.lab.report._groups import Group
 from unicornn.lab.report._render import Plot, render
 
 OMITTED = ("title", "protocol", "command", "metric", "more_is_better")  # entries of config.json shown elsewhere
-SAMPLERS = {"random": "sampled at random", "tpe": "sampled by TPE"}
-PRUNERS = {"none": "", "median": ", stopped early below the median", "hyperband": ", stopped early by Hyperband"}
 
 
 def make_page(groups: list[Group], studies: Mapping[Path, Study], curves: Path | None) -> str:
@@ -108,8 +106,7 @@ def _label(group: Group, run: Run) -> str:
 def _describe_trials(study: Study) -> str:
     states = Counter(trial.state for trial in study.trials)
     counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state]) or "none yet"
-    method = SAMPLERS.get(study.sampler, study.sampler) + PRUNERS.get(study.pruner, f", {study.pruner}")
     return (
-        f"{len(study.trials)} of {study.requested} trials ({counts}), {method}, compared by the validation set. "
-        "The test set was not used."
+        f"{len(study.trials)} of {study.requested} trials ({counts}), sampler {study.sampler}, pruner {study.pruner}, "
+        "compared by the validation set. The test set was not used."
     )
