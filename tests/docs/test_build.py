@@ -64,8 +64,8 @@ def test_formulas_count_the_parameters(name, m):
 @pytest.mark.slow
 def test_what_the_bench_leaves_fills_the_pages(tmp_path, monkeypatch):
     """A bench of toy sizes has all that the writers ask for."""
-    monkeypatch.setattr(jobs, "fresh", measure.measure)
-    monkeypatch.setattr(measure, "LEAST", 0.0)
+    monkeypatch.setattr(jobs, "run_in_process", measure.measure)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(measure, "product_rate", lambda: 9.0)
     sizes = {"batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01}
     names = ["lstm", "lem", "lstm:2", "gru:2"]

@@ -12,7 +12,7 @@ import pandas as pd
 from docs.build.pages import RESULTS
 from unicornn.lab._metric import Metric
 from unicornn.lab._text import duration, several
-from unicornn.lab.report._groups import Spread, spread
+from unicornn.lab.report._groups import SeedStatistics, seed_statistics
 
 RUNS = RESULTS / "reproduction"
 
@@ -63,9 +63,9 @@ def together(runs: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, 
     return found
 
 
-def tested(runs: list[Record]) -> Spread:
+def tested(runs: list[Record]) -> SeedStatistics:
     """Mean, deviation and best of the test metric."""
-    return spread([run["result"]["test"] for run in runs], metric(runs[0]))
+    return seed_statistics([run["result"]["test"] for run in runs], metric(runs[0]))
 
 
 def metric(run: Record) -> Metric:

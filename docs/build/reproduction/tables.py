@@ -25,7 +25,7 @@ from docs.build.reproduction.results import (
 )
 from unicornn.lab import tasks
 from unicornn.lab._text import NONE, duration
-from unicornn.lab.report._groups import spread
+from unicornn.lab.report._groups import seed_statistics
 
 SHOWN = {
     "rr": "respiratory rate", "hr": "heart rate", "cifar10": "noise-padded CIFAR-10", "psmnist": "psMNIST",
@@ -223,7 +223,7 @@ def seeds() -> list[str]:
     rows = []
     for epoch in range(1, 1 + min(3, *(len(run["curve"]["valid"]) for run in runs))):
         valid = [run["curve"]["valid"][epoch - 1] for run in runs]
-        mean, deviation, _ = spread(valid, metric(runs[0]))
+        mean, deviation, _ = seed_statistics(valid, metric(runs[0]))
         there = float(theirs.loc[theirs["epoch"] == epoch, "valid"].iloc[0])
         text = metric(runs[0]).text
         rows.append([epoch, *map(text, valid), text(mean, deviation), text(there)])

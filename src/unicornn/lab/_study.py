@@ -1,155 +1,147 @@
-"""study.json: what a search has found so far. It is read without Optuna."""
+"""study.json: a search and its finished trials."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import math
-from collections.abc import Mapping
+import json
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 from unicornn._files import write_json
-from unicornn.errors import BadType
 from unicornn.lab._metric import Metric
-from unicornn.lab._run_folder import read_json
+from unicornn.lab._run_folder import NUMBER, TEXT, check_types, read_json
 from unicornn.lab.errors import NotARun
 
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+
 STATES = ("complete", "pruned", "failed")
+_STUDY_TYPES = dict.fromkeys(("task", "title", "model", "metric", "sampler", "pruner", "command"), TEXT) | {
+    "variant": (str, NoneType), "more_is_better": (bool,), "seed": (int,), "budget": (*NUMBER, NoneType),
+    "settings": (dict,), "requested": (int,), "space": (dict,), "trials": (list,),
+}  # fmt: skip
+_TRIAL_TYPES = {
+    "number": (int,), "state": TEXT, "value": (*NUMBER, NoneType), "parameters": (dict,), "seconds": NUMBER,
+    "epochs": (int,), "failure": TEXT,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of hyperparameters that was tried.
+    """One set of hyperparameters and its outcome."""
 
-    Args:
-        number: as in trials/00012.
-        state: "complete", "pruned" (stopped early) or "failed" (its loss was not finite, or there was no memory).
-        value: the best validation metric, up to the epoch in which it was stopped; None if it failed.
-        parameters: what was drawn.
-        seconds, epochs: how long it took.
-        why: the reason for a failure.
-
-    Example:
-        >>> from unicornn.lab._study import Trial
-        >>> Trial(12, "complete", 0.97, {"lr": 0.0031}, seconds=61.7, epochs=20).parameters["lr"]
-        0.0031
-    """
-
-    number: int
-    state: str
-    value: float | None
+    number: int  # its run folder is trials/NUMBER, with five digits
+    state: str  # "complete", "pruned" (stopped early) or "failed" (loss not finite, or out of memory)
+    value: float | None  # best validation metric so far; None if the trial failed
     parameters: Mapping[str, float]
     seconds: float
     epochs: int
-    why: str = ""
+    failure: str = ""  # the reason
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A search and its finished trials.
+    """A search and its finished trials."""
 
-    Args:
-        task, title, model, variant, metric, seed, settings: as of a run.
-        sampler, pruner: how parameters are drawn, and which trials are stopped early.
-        asked: how many trials there will be.
-        space: for each parameter ``{"low": ..., "high": ..., "log": ...}`` or ``{"values": [...]}``.
-        trials: in the order of their numbers.
-        importances: the parameters' shares in how the trials differ, if there are trials enough to say so.
-        command: trains with the best trial's settings.
-
-    Example:
-        >>> from unicornn.lab._metric import Metric
-        >>> from unicornn.lab._study import Study, Trial
-        >>> trials = [Trial(i, "complete", error, {"lr": 0.1 / (i + 1)}, 9.0, 5) for i, error in enumerate((1.2, 0.9))]
-        >>> error = Metric("RMSE", more_is_better=False)
-        >>> about = {"task": "mine", "title": "Mine", "model": "unicornn", "variant": None, "seed": 0, "settings": {}}
-        >>> how = {"sampler": "random", "pruner": "none", "asked": 50, "space": {}}
-        >>> study = Study(metric=error, trials=trials, **about, **how)
-        >>> study.best.number
-        1
-    """
-
-    task: str
+    task: str  # name, or the path of its file
     title: str
     model: str
     variant: str | None
     metric: Metric
     seed: int
-    settings: Mapping[str, Any]
+    budget: float | None  # seconds of a trial
+    settings: Mapping[str, Any]  # fixed for all trials
     sampler: str
     pruner: str
-    asked: int
-    space: Mapping[str, Mapping[str, Any]]
-    trials: list[Trial] = field(default_factory=list)
-    importances: Mapping[str, float] = field(default_factory=dict)
-    command: str = ""
+    requested: int  # number of trials
+    space: Mapping[str, Any]  # the range of each parameter, as Optuna writes a distribution to JSON
+    trials: list[Trial] = field(default_factory=list)  # finished ones, by number
+    command: str = ""  # trains with the settings of the best trial
 
     def ranked(self) -> list[Trial]:
-        """The complete trials, the best first."""
-        done = [trial for trial in self.trials if trial.state == "complete"]
-        return self.metric.ranked(done, value=lambda trial: trial.value)
+        """The complete trials, best first; ties by number."""
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        return self.metric.ranked(complete, value=lambda trial: trial.value)
 
     @property
     def best(self) -> Trial | None:
-        """The best of the complete trials, the first of equals."""
         return next(iter(self.ranked()), None)
 
+    @property
+    def axes(self) -> dict[str, BaseDistribution]:
+        """The range of each parameter."""
+        from optuna.distributions import json_to_distribution
+
+        return {name: json_to_distribution(json.dumps(axis)) for name, axis in self.space.items()}
+
     def write(self, path: Path) -> None:
-        """Whole or not at all. The metric is there as in a run's config.json, by its name and ``more_is_better``."""
+        """Writes study.json atomically. The metric is stored as in a run's config.json, by name and direction."""
         best = None if self.best is None else dataclasses.asdict(self.best)
         metric = {"metric": self.metric.name, "more_is_better": self.metric.more_is_better}
         write_json(path, dataclasses.asdict(self) | metric | {"best": best})
 
+    def as_optuna(self) -> optuna.Study:
+        """The study as an in-memory Optuna study. Raises ``ValueError`` if a value is outside its range."""
+        import optuna
+        from optuna.trial import TrialState
+
+        states = dict(zip(STATES, (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL), strict=True))
+        axes = self.axes
+        with quiet_optuna():
+            study = optuna.create_study(direction="maximize" if self.metric.more_is_better else "minimize")
+            for trial in self.trials:
+                value = trial.value if trial.state == "complete" else None
+                study.add_trial(
+                    optuna.create_trial(
+                        state=states[trial.state], value=value, params=dict(trial.parameters), distributions=axes
+                    )
+                )
+        return study
+
 
 def read_study(path: Path | str) -> Study:
-    """The study in a study.json. Raises ``NotARun`` for a file that has none.
+    """Reads a study.json. Raises ``NotARun`` if the file is missing or not valid.
 
     Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from unicornn.lab._metric import Metric
-        >>> from unicornn.lab._study import Study, read_study
-        >>> error = Metric("RMSE", more_is_better=False)
-        >>> about = {"task": "mine", "title": "Mine", "model": "unicornn", "variant": None, "seed": 0, "settings": {}}
-        >>> how = {"sampler": "random", "pruner": "none", "asked": 50, "space": {}}
-        >>> study = Study(metric=error, **about, **how)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     study.write(Path(folder, "study.json"))
-        ...     read_study(Path(folder, "study.json")) == study
-        True
+        >>> from unicornn.lab.search import read_study
+        >>> read_study("nowhere/study.json")
+        Traceback (most recent call last):
+        ...
+        unicornn.errors.NotARun: run: expected a folder made by `unicornn train`, but there is no nowhere/study.json
     """
-    values = read_json(Path(path))
+    path = Path(path)
+    values = check_types(path, read_json(path), _STUDY_TYPES, {})
     values.pop("best", None)
     try:
+        trials = [Trial(**check_types(path, trial, _TRIAL_TYPES, {})) for trial in values["trials"]]
+        for name, axis in values["space"].items():
+            numbers = [*axis["attributes"].get("choices", ()), *(trial.parameters[name] for trial in trials)]
+            if not (name.isascii() and name.isidentifier() and all(isinstance(number, NUMBER) for number in numbers)):
+                raise ValueError(f"{name!r} with values that are not numbers")
         metric = Metric(values["metric"], values.pop("more_is_better"))
-        study = Study(**{**values, "metric": metric, "trials": [Trial(**each) for each in values["trials"]]})
-        _check(study)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise NotARun(f"study: expected what `unicornn search` writes in {path}, but {error}") from None
+        study = Study(**{**values, "metric": metric, "trials": trials})
+        study.as_optuna()  # checks ranges, states and values
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise NotARun(f"study: expected {path} as `unicornn search` writes it, got {error}") from None
     return study
 
 
-def _check(study: Study) -> None:
-    """TypeError for what a report could not draw."""
+@contextlib.contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Turns off Optuna's log messages and its warnings about experimental functions."""
+    import optuna
 
-    def expect(ok: bool, what: str) -> None:
-        if not ok:
-            raise BadType(f"it has no {what}")
-
-    def finite(value: Any) -> bool:
-        return isinstance(value, (int, float)) and math.isfinite(value)
-
-    texts = (study.task, study.title, study.model, study.metric.name, study.sampler, study.pruner, study.command)
-    expect(all(isinstance(text, str) for text in texts), "task, title, model, metric, sampler, pruner or command")
-    expect(all(isinstance(each, dict) for each in (study.space, study.settings, study.importances)), "space by name")
-    expect(all(map(finite, study.importances.values())), "importances in numbers")
-    for name, axis in study.space.items():
-        numbers = axis.get("values", [axis.get("low"), axis.get("high")])
-        expect(isinstance(numbers, list) and bool(numbers) and all(map(finite, numbers)), f"range of {name}")
-        expect(not axis.get("log") or min(numbers) > 0, f"range of {name} above 0")
-    for trial in study.trials:
-        expect(trial.state in STATES, f"state of trial {trial.number}")
-        expect(all(map(finite, (trial.number, trial.seconds, trial.epochs))), f"times of trial {trial.number}")
-        expect(finite(trial.value) or (trial.value is None and trial.state != "complete"), f"value of {trial.number}")
-        expect(all(finite(trial.parameters.get(name)) for name in study.space), f"parameters of {trial.number}")
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)

@@ -1,4 +1,4 @@
-"""What a trained network is like inside: the theory's quantities of a run, on sequences of its validation set."""
+"""Diagnosis of a trained network: the theory's quantities, measured on sequences of its validation set."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from unicornn.lab.training._evaluate import config_of, load_network, task_of
 from unicornn.models import Network, TextClassifier, patched
 from unicornn.readouts import EveryStep, Last
 
-LYAPUNOV_STEPS = 200  # the fewest from which an exponent can be told
-VANISHING = 1e-6  # float32 has seven digits: what is so much smaller is lost beside the rest
+LYAPUNOV_STEPS = 200  # the fewest for which an exponent is estimated
+VANISHING = 1e-6  # float32 has seven digits: smaller contributions are lost in a sum
 
 
 def diagnose(
     run: Run | str | Path, *, task: Task | None = None, source: Source | None = None, sequences: int = 4
 ) -> dict[str, Any]:
-    """Measures, draws and writes ``diagnosis.json`` and ``diagnosis.png`` into the run's folder.
+    """Measures a trained network and writes ``diagnosis.json`` and ``diagnosis.png`` into the run's folder.
 
     Args:
-        run: a run with weights, finished or not.
-        task: what it was trained on, if that is a task of your own.
-        source: where the data is.
-        sequences: how many of the validation set are looked at.
+        run: Run with weights, finished or not.
+        task: Task of the run, if it is not part of the package.
+        source: Location of the data.
+        sequences: Number of sequences of the validation set.
 
     Returns:
-        sequences and steps: how many were looked at, and how long they are. gradient_first_tenth, gradient_last_tenth:
-        the mean of ‖∂E/∂u_k‖ over the first and the last tenth of the steps, for the loss E that training used, of what
-        the network reads off. lyapunov_exponent: the largest one per step; None if the sequences are too short. For
-        UnICORNN also gradient_growth: ln of how many times the gradient grows from the last step to the first, its
-        exponent per step and the steps after which float32 would overflow, by ``theory.gradient_growth``, if it has one
-        direction only; per layer: the smallest and largest effective time_steps, and w_norms, ‖w‖_∞; and
-        recovered_exactly: whether the states at the beginning come back bit for bit.
+        sequences, steps: number of sequences and their length. gradient_first_tenth, gradient_last_tenth: mean of
+        ‖∂E/∂u_k‖ over the first and the last tenth of the steps, where E is the training loss. lyapunov_exponent: the
+        largest one per step; None if the sequences are too short. For UnICORNN also time_steps: the smallest and
+        largest effective time step of each layer; w_norms: ‖w‖_∞ of each layer; recovered_exactly: whether the inverse
+        returns the initial state bit for bit; and, if it is not bidirectional, gradient_growth: ln of the gradient's
+        growth from the last step to the first, its exponent per step and the number of steps after which float32
+        would overflow, by ``theory.gradient_growth``.
 
     Example:
         >>> import tempfile
@@ -62,24 +62,10 @@ def diagnose(
     batch = valid.batch(torch.arange(min(sequences, len(valid))), -1)
     u, lengths = _inputs(network, batch)
     N = len(u) if lengths is None else int(lengths.min())
-    u = u[:N]  # the shortest sequence's length, so that the end is the end of all
-    rnn = network.rnn
-
-    def loss(features: Tensor) -> Tensor:
-        output = network.linear(features)
-        if task.kind == "classify":
-            return nn.functional.cross_entropy(output, batch.target)
-        target = batch.target[N - 1] if task.kind == "forecast" else batch.target[:, None]
-        return nn.functional.mse_loss(output, target)
-
-    if network.readout in (Last(), EveryStep()):
-        profile = theory.gradient_profile(rnn, u, loss)
-    else:
-        u = u.detach().requires_grad_()
-        (g,) = torch.autograd.grad(loss(network.features(rnn, u, None)), u)
-        u, profile = u.detach(), g.double().flatten(1).norm(dim=1).cpu()
+    u = u[:N]  # cut to the shortest sequence, so that all end at the same step
+    rnn, profile = network.rnn, _gradient_profile(network, task.kind, u, batch.target)
     tenth = max(1, N // 10)
-    found: dict[str, Any] = {
+    diagnosis: dict[str, Any] = {
         "sequences": u.shape[1],
         "steps": N,
         "gradient_first_tenth": float(profile[:tenth].mean()),
@@ -87,114 +73,123 @@ def diagnose(
         "lyapunov_exponent": theory.lyapunov_exponent(rnn, u) if N >= LYAPUNOV_STEPS else None,
     }
     if isinstance(rnn, UnICORNN):
-        a = rnn.time_steps().detach()
-        found["time_steps"] = [{"smallest": float(row.min()), "largest": float(row.max())} for row in a]
-        found["w_norms"] = [float(w.detach().abs().max()) for w in rnn.w]
+        time_steps = rnn.time_steps().detach()
+        diagnosis["time_steps"] = [{"smallest": float(a.min()), "largest": float(a.max())} for a in time_steps]
+        diagnosis["w_norms"] = [float(w.detach().abs().max()) for w in rnn.w]
         with torch.no_grad():
             start = rnn.inverse(u, rnn(u, output="last")[1])
-        found["recovered_exactly"] = not (start.y.any() or start.z.any())
+        diagnosis["recovered_exactly"] = not (start.y.any() or start.z.any())
         if not rnn.bidirectional:
             growth = theory.gradient_growth(rnn, u)
             overflow = growth.overflow if math.isfinite(growth.overflow) else None
-            found["gradient_growth"] = {"ln": growth.growth, "exponent": growth.exponent, "overflow": overflow}
-    _draw(run.path / "diagnosis.png", network, profile)
-    write_json(run.path / "diagnosis.json", found)
-    return found
-
-
-def in_words(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """For each row of a table: what was measured, the value, and whether that is good or bad.
-
-    Example:
-        >>> found = {"sequences": 4, "steps": 100, "gradient_first_tenth": 1e-9, "gradient_last_tenth": 1.0}
-        >>> for measured, value, verdict in in_words(found | {"lyapunov_exponent": None}):
-        ...     print(f"{measured}: {value} ({verdict})")
-        gradient at the first tenth of the steps (1 to 10): 1e-09 (mean of ‖∂E/∂u‖ over 4 sequences)
-        gradient at the last tenth of the steps (91 to 100): 1 (mean of ‖∂E/∂u‖ over 4 sequences)
-        gradient at the first tenth over that at the last: 1e-09 (bad: it vanishes, the beginning is hardly learned)
-        largest Lyapunov exponent: not measured (it takes 200 steps, and there are 100)
-    """
-    N, tenth = found["steps"], max(1, found["steps"] // 10)
-    far, near = found["gradient_first_tenth"], found["gradient_last_tenth"]
-    over = f"mean of ‖∂E/∂u‖ over {found['sequences']} sequences"
-    rows = [
-        (f"gradient at the first tenth of the steps (1 to {tenth:,})", f"{far:.3g}", over),
-        (f"gradient at the last tenth of the steps ({N - tenth + 1:,} to {N:,})", f"{near:.3g}", over),
-        ("gradient at the first tenth over that at the last", *_on_gradients(far, near)),
-        ("largest Lyapunov exponent", *_on_exponent(found["lyapunov_exponent"], N)),
-    ]
-    if "gradient_growth" in found:
-        back = f"growth of the gradient from step {N:,} back to step 1"
-        rows.append((back, *_on_growth(found["gradient_growth"], N)))
-    for l, a in enumerate(found.get("time_steps", []), 1):
-        spread = f"time scales spread by a factor of {a['largest'] / a['smallest']:.3g}"
-        rows.append((f"time steps Δt·σ̂(c) of layer {l}", f"{a['smallest']:.3g} to {a['largest']:.3g}", spread))
-    for l, norm in enumerate(found.get("w_norms", []), 1):
-        rows.append(
-            (f"largest |w| of layer {l}", f"{norm:.3g}", "1 at the start; with it grows how fast gradients grow")
-        )
-    if "recovered_exactly" in found:
-        value, verdict = "bit for bit", "good: gradients by inversion are exact"
-        if not found["recovered_exactly"]:
-            value, verdict = "no", "bad: gradients by inversion are not exact"
-        rows.append((f"start recovered by running {N:,} steps backwards", value, verdict))
-    return rows
-
-
-def _on_gradients(far: float, near: float) -> tuple[str, str]:
-    if not (math.isfinite(far) and math.isfinite(near)) or near == 0:
-        return "–", "bad: zero, or too large for float32; try another dt or alpha"
-    value = f"{far / near:.3g}"
-    if far < VANISHING * near:
-        return value, "bad: it vanishes, the beginning is hardly learned"
-    if far > near / VANISHING:
-        return value, "bad: it explodes, the end is hardly learned; try a smaller dt or a larger alpha"
-    return value, "good: both the beginning and the end are learned"
-
-
-def _on_exponent(exponent: float | None, N: int) -> tuple[str, str]:
-    if exponent is None:
-        return "not measured", f"it takes {LYAPUNOV_STEPS} steps, and there are {N:,}"
-    growth = exponent * N
-    verdict = f"over {N:,} steps a small change becomes e^{growth:.3g} times as large"
-    if growth > -math.log(VANISHING):
-        verdict = f"bad: chaos, {verdict}"
-    elif growth < math.log(VANISHING):
-        verdict = f"what was long ago is forgotten: {verdict}"
-    else:
-        verdict = f"good: {verdict}"
-    return f"{exponent:.3g} per step", verdict
-
-
-def _on_growth(growth: Mapping[str, Any], N: int) -> tuple[str, str]:
-    value, overflow = f"e^{growth['ln']:.3g}", growth["overflow"]
-    if overflow is None:
-        return value, "good: it does not grow exponentially"
-    end = f"float32 would overflow after about {overflow:,.0f} steps, at the earliest"
-    remedy = "try a smaller dt (dt=auto), a larger alpha or a horizon"
-    if growth["ln"] > -math.log(VANISHING):
-        return value, f"bad: {end}; {remedy}"
-    return value, f"good for {N:,} steps: {end}"
+            diagnosis["gradient_growth"] = {"ln": growth.growth, "exponent": growth.exponent, "overflow": overflow}
+    _draw(run.path / "diagnosis.png", rnn, profile)
+    write_json(run.path / "diagnosis.json", diagnosis)
+    return diagnosis
 
 
 def _inputs(network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """What the recurrent layers see, (N, b, d), and lengths (b,): words are embedded, several inputs may be one."""
+    """The input (N, b, d) of the recurrent layers, with words embedded and inputs concatenated, and lengths (b,)."""
     u = network.embedding(batch.u).detach() if isinstance(network, TextClassifier) else batch.u
     return patched(u, batch.lengths, network.patch)
 
 
-def _draw(path: Path, network: Network, profile: Tensor) -> None:
+def _gradient_profile(network: Network, kind: str, u: Tensor, target: Tensor) -> Tensor:
+    """‖∂E/∂u_k‖ for each step k (N,)."""
+
+    def loss(features: Tensor) -> Tensor:
+        output = network.linear(features)
+        if kind == "classify":
+            return nn.functional.cross_entropy(output, target)
+        return nn.functional.mse_loss(output, target[len(u) - 1] if kind == "forecast" else target[:, None])
+
+    if network.readout in (Last(), EveryStep()):
+        return theory.gradient_profile(network.rnn, u, loss)
+    u = u.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(network.features(network.rnn, u, None)), u)
+    return gradient.double().flatten(1).norm(dim=1).cpu()
+
+
+def diagnosis_rows(diagnosis: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Rows of a table: quantity, value and assessment.
+
+    Example:
+        >>> diagnosis = {"sequences": 4, "steps": 100, "gradient_first_tenth": 1e-9, "gradient_last_tenth": 1.0}
+        >>> for quantity, value, assessment in diagnosis_rows(diagnosis | {"lyapunov_exponent": None}):
+        ...     print(f"{quantity}: {value} ({assessment})")
+        gradient, first tenth of the steps (1 to 10): 1e-09 (mean of ‖∂E/∂u‖ over 4 sequences)
+        gradient, last tenth of the steps (91 to 100): 1 (mean of ‖∂E/∂u‖ over 4 sequences)
+        gradient, ratio of the first tenth to the last: 1e-09 (bad: vanishes, the beginning is hardly learned)
+        largest Lyapunov exponent: not measured (needs 200 steps, the sequences have 100)
+    """
+    N, tenth = diagnosis["steps"], max(1, diagnosis["steps"] // 10)
+    first, last = diagnosis["gradient_first_tenth"], diagnosis["gradient_last_tenth"]
+    mean = f"mean of ‖∂E/∂u‖ over {diagnosis['sequences']} sequences"
+    rows = [
+        (f"gradient, first tenth of the steps (1 to {tenth:,})", f"{first:.3g}", mean),
+        (f"gradient, last tenth of the steps ({N - tenth + 1:,} to {N:,})", f"{last:.3g}", mean),
+        ("gradient, ratio of the first tenth to the last", *_assess_ratio(first, last)),
+        ("largest Lyapunov exponent", *_assess_exponent(diagnosis["lyapunov_exponent"], N)),
+    ]
+    if "gradient_growth" in diagnosis:
+        name = f"growth of the gradient from step {N:,} back to step 1"
+        rows.append((name, *_assess_growth(diagnosis["gradient_growth"], N)))
+    for l, a in enumerate(diagnosis.get("time_steps", []), 1):
+        factor = f"time scales differ by a factor of {a['largest'] / a['smallest']:.3g}"
+        rows.append((f"time steps Δt·σ̂(c) of layer {l}", f"{a['smallest']:.3g} to {a['largest']:.3g}", factor))
+    for l, norm in enumerate(diagnosis.get("w_norms", []), 1):
+        rows.append(
+            (f"largest |w| of layer {l}", f"{norm:.3g}", "1 at the start; larger values let gradients grow faster")
+        )
+    if "recovered_exactly" in diagnosis:
+        exact = diagnosis["recovered_exactly"]
+        outcome = (
+            ("bit for bit", "good: reversible gradients are exact") if exact else ("no", "bad: they are not exact")
+        )
+        rows.append((f"initial state recovered by inverting {N:,} steps", *outcome))
+    return rows
+
+
+def _assess_ratio(first: float, last: float) -> tuple[str, str]:
+    if not (math.isfinite(first) and math.isfinite(last)) or last == 0:
+        return "–", "bad: zero, or too large for float32; try another dt or alpha"
+    assessment = "good: both the beginning and the end are learned"
+    if first < VANISHING * last:
+        assessment = "bad: vanishes, the beginning is hardly learned"
+    if first > last / VANISHING:
+        assessment = "bad: explodes, the end is hardly learned; try a smaller dt or a larger alpha"
+    return f"{first / last:.3g}", assessment
+
+
+def _assess_exponent(exponent: float | None, N: int) -> tuple[str, str]:
+    if exponent is None:
+        return "not measured", f"needs {LYAPUNOV_STEPS} steps, the sequences have {N:,}"
+    growth, limit = exponent * N, -math.log(VANISHING)
+    kind = "bad, chaotic" if growth > limit else "early inputs are forgotten" if growth < -limit else "good"
+    return f"{exponent:.3g} per step", f"{kind}: a small change grows by a factor of e^{growth:.3g} in {N:,} steps"
+
+
+def _assess_growth(growth: Mapping[str, Any], N: int) -> tuple[str, str]:
+    value, overflow = f"e^{growth['ln']:.3g}", growth["overflow"]
+    if overflow is None:
+        return value, "good: no exponential growth"
+    limit = f"float32 overflows after {overflow:,.0f} steps or more"
+    if growth["ln"] > -math.log(VANISHING):
+        return value, f"bad: {limit}; try a smaller dt (dt=auto), a larger alpha or a horizon"
+    return value, f"good for {N:,} steps: {limit}"
+
+
+def _draw(path: Path, rnn: nn.Module, profile: Tensor) -> None:
     from matplotlib.figure import Figure
 
-    rnn = network.rnn
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    keep = slice(None, None, max(1, len(profile) // 2000))
-    left.semilogy(torch.arange(1, len(profile) + 1)[keep], profile.clamp_min(1e-30)[keep])
-    left.set(title="How much a step matters to the loss at the end", xlabel="step k", ylabel="‖∂E/∂u_k‖")
+    drawn = slice(None, None, max(1, len(profile) // 2000))
+    left.semilogy(torch.arange(1, len(profile) + 1)[drawn], profile.clamp_min(1e-30)[drawn])
+    left.set(title="Influence of each step on the loss", xlabel="step k", ylabel="‖∂E/∂u_k‖")
     if isinstance(rnn, UnICORNN):
-        for l, row in enumerate(rnn.time_steps().detach().cpu(), 1):
-            right.semilogy(row.sort(descending=True).values, label=f"layer {l}")
+        for l, a in enumerate(rnn.time_steps().detach().cpu(), 1):
+            right.semilogy(a.sort(descending=True).values, label=f"layer {l}")
         right.set(title="Effective time steps Δt·σ̂(c), sorted", xlabel="neuron", ylabel="time step")
         right.legend()
     else:

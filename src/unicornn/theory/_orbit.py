@@ -51,10 +51,7 @@ class Orbit(NamedTuple):
 
         Eq. (4) is undefined for w = 0; such a neuron has the potential y tanh(x), which gives the right force.
         """
-        y, z, x = self.y[1:], self.z[1:], self.x
-        w = torch.where(self.w == 0, 1.0, self.w)
-        driven = reference.energy(y + x / w, z, w, alpha=0.0)  # a drive shifts y by x / w inside the log cosh
-        return self.alpha / 2 * y**2 + torch.where(self.w == 0, z**2 / 2 + y * torch.tanh(x), driven)
+        return reference.energy(self.y[1:], self.z[1:], self.w, self.alpha, self.x)
 
     def jacobian(self) -> Tensor:
         """Jacobian ∂(y_n, z_n)/∂(y_{n-1}, z_{n-1}) of every neuron and step, (N, b, m, 2, 2)."""

@@ -1,4 +1,4 @@
-"""The bench, on toy sizes; how long anything takes is not looked at."""
+"""The bench, on toy sizes. No test depends on a measured time."""
 
 import io
 import json
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from unicornn.baselines import MODELS
-from unicornn.lab.bench import Candidate, Job, bench, candidates, collect, growth
 from unicornn.lab.bench import _jobs as jobs
 from unicornn.lab.bench import _measure as measure
-from unicornn.lab.bench._bench import table
+from unicornn.lab.bench import bench
+from unicornn.lab.bench._bench import _growth, result_table
 from unicornn.lab.bench._chart import chart
+from unicornn.lab.bench._jobs import Job, find_candidates, run_jobs
 
 OURS = ("unicornn, stored", "unicornn, reversible")
 TINY = {"lengths": (4, 8), "batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01}
@@ -23,9 +24,9 @@ TINY = {"lengths": (4, 8), "batch_size": 2, "d": 3, "hidden_size": 4, "seconds":
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Measures without new processes, which take seconds to start, and each time only once."""
-    monkeypatch.setattr(jobs, "fresh", measure.measure)
-    monkeypatch.setattr(measure, "LEAST", 0.0)
+    """Measures once, and without new processes, which take seconds to start."""
+    monkeypatch.setattr(jobs, "run_in_process", measure.measure)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(measure, "product_rate", lambda: 9.0)
 
 
@@ -34,7 +35,7 @@ def clock(monkeypatch):
     """A clock that only the returned function moves."""
     now = [0.0]
     monkeypatch.setattr(measure.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(measure, "LEAST", 0.0)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
 
     def takes(seconds, name="", log=None):
         def f():
@@ -47,45 +48,45 @@ def clock(monkeypatch):
     return takes
 
 
-def test_candidates_are_those_of_the_papers_figure(monkeypatch):
+def test_candidates_are_those_of_fig_2(monkeypatch):
     monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda name: name)
-    found = candidates()
-    assert list(found) == [*OURS, *MODELS]
-    assert {name for name, each in found.items() if each.layers == 2} == {*OURS, "sru", "indrnn"}
-    assert found["sru"].options == found["indrnn"].options == {"batch_norm": True}
-    assert [found[name].options["gradient"] for name in OURS] == ["stored", "reversible"]
-    asked = candidates(["gru", "gru:3", "unicornn:1"])
-    assert {name: each.layers for name, each in asked.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
+    candidates = find_candidates()
+    assert list(candidates) == [*OURS, *MODELS]
+    assert {name for name, each in candidates.items() if each["layers"] == 2} == {*OURS, "sru", "indrnn"}
+    assert candidates["sru"]["options"] == candidates["indrnn"]["options"] == {"batch_norm": True}
+    assert [candidates[name]["options"]["gradient"] for name in OURS] == ["stored", "reversible"]
+    chosen = find_candidates(["gru", "gru:3", "unicornn:1"])
+    assert {name: each["layers"] for name, each in chosen.items()} == dict.fromkeys([*OURS, "gru"], 1) | {"gru:3": 3}
 
 
-def test_candidates_whose_library_is_missing_are_left_out_unless_asked_for(monkeypatch):
+def test_candidates_without_their_library_are_left_out_by_default(monkeypatch):
     monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda name: None)
-    assert set(MODELS) - set(candidates()) == {"sign-ncde"}
-    assert "sign-ncde" in candidates(["sign-ncde"])
+    assert set(MODELS) - set(find_candidates()) == {"sign-ncde"}
+    assert "sign-ncde" in find_candidates(["sign-ncde"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "message"),
     [
-        ({"models": ["elman"]}, "models: .*'elman'"),
-        ({"models": ["elman:2"]}, "models: .*'elman'"),
-        ({"models": ["gru:0"]}, "models: .*'gru:0'"),
-        ({"models": ["gru:two"]}, "models: .*'gru:two'"),
-        ({"lengths": ()}, "lengths"),
-        ({"lengths": (0,)}, "lengths"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"hidden_size": 0}, "hidden_size"),
-        ({"d": 0}, "d: "),
-        ({"seconds": 0}, "seconds"),
+        ({"models": ["elman"]}, "^models: .*'elman'"),
+        ({"models": ["elman:2"]}, "^models: .*'elman'"),
+        ({"models": ["gru:0"]}, "^models: .*'gru:0'"),
+        ({"models": ["gru:two"]}, "^models: .*'gru:two'"),
+        ({"lengths": ()}, "^lengths: "),
+        ({"lengths": (0,)}, "^lengths: "),
+        ({"batch_size": 0}, "^batch_size: "),
+        ({"hidden_size": 0}, "^hidden_size: "),
+        ({"d": 0}, "^d: "),
+        ({"seconds": 0}, "^seconds: "),
     ],
 )
-def test_wrong_arguments_are_named(tmp_path, arguments, named):
-    with pytest.raises(ValueError, match=named):
+def test_wrong_arguments_are_named(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
         bench(**TINY | {"models": [], "out": tmp_path} | arguments)
     assert not list(tmp_path.iterdir())
 
 
-def test_rounds_take_turns_after_one_to_warm_up(clock):
+def test_rounds_alternate_after_a_warm_up(clock):
     log = []
     times = measure.rounds(clock(1.0, "ours", log), clock(3.0, "theirs", log), limit=1000.0)
     assert times == [(1.0, 3.0)] * measure.ROUNDS
@@ -100,14 +101,14 @@ def test_the_limit_decides_on_the_number_of_rounds(clock, limit, number):
 
 
 def test_short_calls_are_repeated(clock, monkeypatch):
-    monkeypatch.setattr(measure, "LEAST", 1.0)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 1.0)
     log = []
-    assert measure.seconds(clock(0.25, "", log)) == 0.25
+    assert measure.seconds_per_call(clock(0.25, "", log)) == 0.25
     assert len(log) == 4
 
 
 @given(st.lists(st.floats(1e-3, 10.0), min_size=1, max_size=9), st.floats(0.1, 100.0))
-def test_noise_that_hits_both_does_not_change_the_ratio(ours, factor):
+def test_noise_common_to_both_does_not_change_the_ratio(ours, factor):
     result = measure.ratio([(t, factor * t) for t in ours])
     assert result["ratio"] == pytest.approx(factor)
     assert result["rounds"] == len(ours)
@@ -116,55 +117,57 @@ def test_noise_that_hits_both_does_not_change_the_ratio(ours, factor):
 @given(st.floats(-5.0, 500.0), st.floats(0.0, 500.0), st.sets(st.integers(1, 5000), min_size=2))
 def test_growth_is_the_slope(slope, start, lengths):
     memory = {str(N): start + slope * N / 1000 for N in sorted(lengths)}
-    assert growth(memory) == pytest.approx(slope, rel=1e-5, abs=1e-3)
-    assert growth(dict([memory.popitem()])) is None
+    assert _growth(memory) == pytest.approx(slope, rel=1e-5, abs=1e-3)
+    assert _growth(dict([memory.popitem()])) is None
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak can be reset on Linux only")
-def test_an_earlier_peak_does_not_hide_memory():
+def test_an_earlier_peak_of_memory_is_reset():
     def touch(size: int) -> None:
-        """Memory fresh from the system: that of the allocator may be resident already."""
+        """New memory from the system: the allocator's may be resident already."""
         with mmap.mmap(-1, size) as block:
             for page in range(0, size, mmap.PAGESIZE):
                 block[page] = 1
 
     touch(1 << 27)
-    assert 30 < measure.risen(lambda: touch(1 << 25)) < 64
+    assert 30 < measure.memory_increase(lambda: touch(1 << 25)) < 64
 
 
 def test_the_rate_of_matrix_products(monkeypatch):
-    monkeypatch.setattr(measure, "LEAST", 0.0)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(measure, "ROUNDS", 1)
     assert measure.product_rate() > 0
 
 
-def test_a_killed_run_goes_on(tmp_path, monkeypatch):
+def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
     path, done = tmp_path / "partial.json", []
-    asked = {name: Job("time", Candidate(name, 1), N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
+    wanted = {name: Job(kind="time", model=name, layers=1, N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
 
     def fake(job):
-        if job.candidate.model == "sru" and "sru" not in done:
+        if job.model == "sru" and "sru" not in done:
             done.append("sru")
             raise KeyboardInterrupt
-        done.append(job.candidate.model)
-        return {"failed": "no memory left"} if job.candidate.model == "gru" else {"ms": 1.0, "N": job.N}
+        done.append(job.model)
+        return {"failed": "no memory left"} if job.model == "gru" else {"ms": 1.0, "N": job.N}
 
-    monkeypatch.setattr(jobs, "fresh", fake)
+    monkeypatch.setattr(jobs, "run_in_process", fake)
     with pytest.raises(KeyboardInterrupt):
-        collect(asked, path)
+        run_jobs(wanted, path)
     assert done == ["lstm", "gru", "sru"]
-    results = collect(asked, path)
-    assert done[3:] == ["gru", "sru"], "what was done is kept, what failed is tried again"
+    results = run_jobs(wanted, path)
+    assert done[3:] == ["gru", "sru"], "finished jobs are kept, failed ones repeated"
     assert results == {"lstm": {"ms": 1.0, "N": 4}, "gru": {"failed": "no memory left"}, "sru": {"ms": 1.0, "N": 4}}
-    other = Job("time", Candidate("lstm", 1), N=5, b=2, d=3, m=4)
-    assert collect({"lstm": other}, path) == {"lstm": {"ms": 1.0, "N": 5}}
+    other = Job(kind="time", model="lstm", layers=1, N=5, b=2, d=3, m=4)
+    assert run_jobs({"lstm": other}, path) == {"lstm": {"ms": 1.0, "N": 5}}
 
 
-@pytest.mark.parametrize("name", candidates())
+@pytest.mark.parametrize("name", find_candidates())
 def test_every_model_can_be_measured(name, in_this_process):
     sizes = {"N": 6, "b": 2, "d": 3, "m": 4, "seconds": 0.01}
     time, memory, forward, step = (
-        jobs.fresh(Job(kind, candidates()[name], **sizes | ({"N": 1, "b": 1} if kind == "step" else {})))
+        jobs.run_in_process(
+            Job(kind=kind, **find_candidates()[name], **sizes | ({"N": 1, "b": 1} if kind == "step" else {}))
+        )
         for kind in ("time", "memory", "forward", "step")
     )
     assert set(time) == set(forward) == set(step) == {"ms", "ours_ms", "ratio", "rounds", "parameters"}
@@ -172,7 +175,7 @@ def test_every_model_can_be_measured(name, in_this_process):
     assert time["parameters"] == memory["parameters"] > 0
 
 
-def test_bench_leaves_a_record_and_a_chart(tmp_path, in_this_process):
+def test_bench_writes_a_record_and_a_chart(tmp_path, in_this_process):
     folder = tmp_path / "[/bold]"  # never markup
     console = Console(width=200, file=io.StringIO())
     result = bench(["lstm", "sru"], **TINY, out=folder, console=console)
@@ -180,12 +183,12 @@ def test_bench_leaves_a_record_and_a_chart(tmp_path, in_this_process):
     assert {"command", "date", "versions", "platform", "threads", "protocol", "sizes"} <= set(result)
     assert list(result["models"]) == [*OURS, "lstm", "sru"]
     assert result["matrix_product_GFLOPS"] == 9.0
-    for own in result["models"].values():
-        assert own["step"]["ms"] > 0
-        assert all(own["forward"][N]["ratio"] > 0 for N in own["time"])
-        assert list(own["time"]) == ["4", "8"]
-        assert list(own["memory"]) == ["1", "2", "4", "8"]
-        assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in own["time"].values())
+    for model in result["models"].values():
+        assert model["step"]["ms"] > 0
+        assert all(model["forward"][N]["ratio"] > 0 for N in model["time"])
+        assert list(model["time"]) == ["4", "8"]
+        assert list(model["memory"]) == ["1", "2", "4", "8"]
+        assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in model["time"].values())
     assert result["models"]["lstm"]["parameters"] == 4 * 4 * (3 + 4 + 2)
     assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "bench.svg").read_text()
@@ -196,37 +199,42 @@ def test_bench_leaves_a_record_and_a_chart(tmp_path, in_this_process):
 
 def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, monkeypatch):
     def fake(job):
-        return {"failed": "no memory left"} if job.candidate.model == "gru" else measure.measure(job)
+        return {"failed": "no memory left"} if job.model == "gru" else measure.measure(job)
 
-    monkeypatch.setattr(jobs, "fresh", fake)
+    monkeypatch.setattr(jobs, "run_in_process", fake)
     result = bench(["gru", "lstm"], **TINY, out=tmp_path)
-    own = result["models"]["gru"]
-    assert (own["time"], own["memory"], own["step"], own["parameters"]) == ({}, {}, {}, None)
-    assert set(own["failed"]) == {"no memory left"}
+    model = result["models"]["gru"]
+    assert (model["time"], model["memory"], model["step"], model["parameters"]) == ({}, {}, {}, None)
+    assert set(model["failed"]) == {"no memory left"}
     words = [text.get_text() for axis in chart(result).axes for text in axis.texts]
     assert words.count("failed") == 4
     console = Console(width=200, file=io.StringIO())
-    console.print(table(result))
+    console.print(result_table(result))
     assert console.file.getvalue().count("failed") == 4
-    assert "gru" not in (tmp_path / "bench.partial.json").read_text(), "only what failed is measured again"
+    assert "gru" not in (tmp_path / "bench.partial.json").read_text(), "only failed jobs are repeated"
 
 
 def test_a_new_process_measures_memory():
-    result = jobs.fresh(Job("memory", Candidate("indrnn", 1), N=256, b=64, d=4, m=64, threads=1))
+    result = jobs.run_in_process(Job(kind="memory", model="indrnn", layers=1, N=256, b=64, d=4, m=64, threads=1))
     assert result["parameters"] == 64 * (4 + 4)
     assert result["MiB"] > 256 * 64 * 64 * 4 / 2**20, "at least the states are stored"
 
 
-def test_a_process_that_fails_says_why():
-    assert "wings" in jobs.fresh(Job("time", Candidate("lstm", 1, {"wings": 2}), N=4, b=2, d=3, m=4))["failed"]
+def test_a_failed_process_reports_the_reason():
+    assert (
+        "wings"
+        in jobs.run_in_process(Job(kind="time", model="lstm", layers=1, options={"wings": 2}, N=4, b=2, d=3, m=4))[
+            "failed"
+        ]
+    )
 
 
 @pytest.mark.slow
-def test_memory_grows_with_the_length_unless_inverted():
-    found = candidates(["lstm"])
+def test_memory_grows_with_the_length_unless_reversible():
+    candidates = find_candidates(["lstm"])
 
     def MiB(name, N):
-        return jobs.fresh(Job("memory", found[name], N=N, b=64, d=4, m=64))["MiB"]
+        return jobs.run_in_process(Job(kind="memory", **candidates[name], N=N, b=64, d=4, m=64))["MiB"]
 
     for name, grows in (("unicornn, reversible", False), ("unicornn, stored", True), ("lstm", True)):
         assert (MiB(name, 4000) > 2 * MiB(name, 1000)) == grows, name

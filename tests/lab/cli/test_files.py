@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unicornn import load_model
-from unicornn.errors import BadValue, InUse
+from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
 from unicornn.lab.cli import app
 from unicornn.lab.errors import InUse

@@ -1,4 +1,4 @@
-"""Tables larger than the memory that a process may have."""
+"""Tables larger than the memory limit of a process."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import pytest
 from unicornn.estimators import UnICORNNClassifier, _base
 from unicornn.estimators._bank import OscillatorBank
 
-ROOM = 130 << 20  # bytes, beyond what the process has when it begins
+MEMORY = 130 << 20  # bytes beyond those in use at the start
 CHANNELS, LENGTH, SERIES = ["a", "b", "c", "d"], 5000, 3500
 
 LIMITED = f"""
@@ -32,9 +32,9 @@ def commands(table):
     run("predict", folder / "model", table, "--target", "kind", "--out", folder / "predicted.csv")
     return run("fit", table, "--target", "kind", "--dry-run")
 
-commands(few)  # all is imported and compiled
+commands(few)  # imports and compiles everything
 held = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmData"))
-resource.setrlimit(resource.RLIMIT_DATA, (held + {ROOM}, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_DATA, (held + {MEMORY}, resource.RLIM_INFINITY))
 print(commands(table))
 try:
     read(table, "kind")
@@ -44,11 +44,11 @@ except MemoryError:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited in Linux's way")
+@pytest.mark.skipif(sys.platform != "linux", reason="uses RLIMIT_DATA")
 def test_tables_larger_than_memory(tmp_path, monkeypatch):
-    assert SERIES * LENGTH * len(CHANNELS) * 4 > 2 * ROOM  # in float32; more as text
+    assert SERIES * LENGTH * len(CHANNELS) * 4 > 2 * MEMORY  # in float32; more as text
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(_base, "OscillatorBank", partial(OscillatorBank, 2))  # which is quick, as are short windows
+    monkeypatch.setattr(_base, "OscillatorBank", partial(OscillatorBank, 2))  # fast
     model = UnICORNNClassifier(random_state=0).fit(rng.normal(size=(8, 8, 4)), np.arange(8) % 2)
     model.channel_names_ = CHANNELS
     model.save_pretrained(tmp_path / "model")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.browser import complaints
-from tests.lab.report.test_browser import WIDTHS, measured_in_frames
+from tests.lab.report.helpers import WIDTHS, measured_in_frames
 from unicornn.lab.fit import fit_file
 from unicornn.lab.fit._data import Data
 from unicornn.lab.fit._report import write_report
@@ -21,7 +21,7 @@ def test_the_page_fits_on_a_phone(target, tmp_path):
     measured, log = measured_in_frames(page, tmp_path)
     assert not complaints(log)
     for width in WIDTHS:
-        found = measured[width]
-        assert (found["beyond"], found["sideways"], found["images"], found["shown"]) == (0, 0, 1, 1)
-        assert found["needed"] <= found["width"]
-        assert "seconds since the start" in found["text"]
+        page_at = measured[width]
+        assert (page_at["beyond"], page_at["sideways"], page_at["images"], page_at["shown"]) == (0, 0, 1, 1)
+        assert page_at["needed"] <= page_at["width"]
+        assert "seconds since the start" in page_at["text"]

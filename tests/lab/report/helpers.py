@@ -1,14 +1,20 @@
-"""Run folders as a training would leave them, made in no time."""
+"""Run and search folders made without training, and the page as a reader sees it."""
 
 import json
+import re
+from html import unescape
+from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import torch
+from optuna.distributions import CategoricalDistribution, FloatDistribution, distribution_to_json
 from safetensors.torch import save_file
 
+from tests.browser import opened
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, Trial
+from unicornn.lab.report import report
 from unicornn.lab.tasks import Quoted, Task, Training
 from unicornn.lab.tasks import _registry as registry
 from unicornn.lab.tasks._base import KINDS
@@ -17,7 +23,7 @@ TITLES = {"classify": "Permuted digits", "regress": "Heart rate", "forecast": "L
 
 
 def curve(kind, epochs, end, rng):
-    """A validation metric that comes down, or up, to its end, which is its best."""
+    """A validation metric that improves up to the last epoch."""
     way = np.exp(-np.linspace(0, 5, epochs)) * (1 + 0.2 * rng.random(epochs))
     way[-1:] = 0
     return end - 0.6 * way if kind == "classify" else end * (1 + 8 * way)
@@ -69,7 +75,7 @@ PUBLISHED = {
 
 
 def replace_tasks(monkeypatch):
-    """Tasks of these names, in place of the package's."""
+    """Replaces the tasks of the package by tasks with these names."""
 
     def task(kind):
         options = {"split": ("random", "patient")}
@@ -82,15 +88,16 @@ def replace_tasks(monkeypatch):
     monkeypatch.setattr(registry, "_built_in", lambda: made)
 
 
-SPACE = {
-    "lr": {"low": 1e-4, "high": 1e-1, "log": True},
-    "batch_size": {"values": [16, 32, 64]},
-    "alpha": {"low": 0.0, "high": 30.0, "log": False},
+AXES = {
+    "lr": FloatDistribution(1e-4, 1e-1, log=True),
+    "batch_size": CategoricalDistribution((16, 32, 64)),
+    "alpha": FloatDistribution(0.0, 30.0),
 }
+SPACE = {name: json.loads(distribution_to_json(axis)) for name, axis in AXES.items()}
 
 
 def write_study(folder, kind="classify", *, trials=12, **changes):
-    """A search's folder: every sixth trial has failed, every fourth was pruned."""
+    """The folder of a search: every sixth trial has failed, every fourth was pruned."""
     rng = np.random.default_rng(0)
     made = []
     for i in range(trials):
@@ -101,9 +108,8 @@ def write_study(folder, kind="classify", *, trials=12, **changes):
         made.append(Trial(i, state, value, drawn, 61.7, 5, "loss: nan" if state == "failed" else ""))
     study = {
         "task": kind, "title": TITLES[kind], "model": "unicornn", "variant": None, "metric": KINDS[kind],
-        "seed": 0, "settings": {"epochs": 5}, "sampler": "random", "pruner": "median",
-        "asked": 50, "space": SPACE, "trials": made, "importances": {"lr": 0.7, "alpha": 0.2, "batch_size": 0.1},
-        "command": "unicornn train classify --set lr=0.1",
+        "seed": 0, "settings": {"epochs": 5}, "budget": None, "sampler": "random", "pruner": "median",
+        "requested": 50, "space": SPACE, "trials": made, "command": "unicornn train classify --set lr=0.1",
     }  # fmt: skip
     folder.mkdir(parents=True)
     study = Study(**(study | changes))
@@ -112,7 +118,7 @@ def write_study(folder, kind="classify", *, trials=12, **changes):
 
 
 def write_many(root):
-    """Runs of every kind: seeds, baselines, other settings, a variant, an unfinished one, one that has just begun."""
+    """Runs of every kind: several seeds, baselines, other settings, a variant, unfinished and just begun runs."""
     hostile = "<script>alert('x')</script>"
     for seed, test in ((1, 0.968), (2, 0.972), (3, 0.975)):
         write_run(root / f"digits/{seed}", test=test, seed=seed, hidden=128, epochs=40)
@@ -126,3 +132,84 @@ def write_many(root):
     write_run(root / "odd/<b>", task=hostile, title=hostile, model="$\\frac_" + hostile, command="a && b <i>")
     write_study(root / "search", title=hostile, settings={"n": hostile}, command="a && b <i>")
     write_run(root / "begun", "regress", finished=False, task="mine/task.py", title="", protocol="", epochs=0)
+
+
+VOID = {"meta", "img", "link", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """A parsed page: tables as lists of rows of texts, tags with attributes, all text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.tags, self.text, self.open, self.cell = [], [], "", [], None
+        self.feed(text)
+        assert self.open == [], "all tags are closed"
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+            self.cell = True
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag in ("td", "th"):
+            self.cell = None
+
+    def handle_data(self, data):
+        self.text += data
+        if self.cell:
+            self.tables[-1][-1][-1] += data
+
+
+def read_page(tmp_path, **options):
+    """The report about tmp_path/runs."""
+    return Page(report([tmp_path / "runs"], tmp_path / "report.html", **options).read_text(encoding="utf-8"))
+
+
+def images_of(page):
+    """The first words of each image's caption."""
+    return [a["alt"].partition(": ")[2].partition(":")[0].partition(",")[0] for tag, a in page.tags if tag == "img"]
+
+
+WIDTHS = (390, 1280)
+
+# Headless Chromium has no windows as narrow as a phone, so the page is measured in frames.
+MEASURE = """<!doctype html><title>measure</title>
+<pre id="measured"></pre>
+%s
+<script>
+addEventListener("load", () => {
+  const measured = [...document.querySelectorAll("iframe")].map(frame => {
+    const page = frame.contentDocument, root = page.documentElement, images = [...page.images];
+    page.querySelectorAll("details").forEach(each => each.open = true);
+    return {
+      width: root.clientWidth, needed: root.scrollWidth, scripts: page.scripts.length, images: images.length,
+      shown: images.filter(each => each.naturalWidth > 0 && each.clientWidth > 200).length,
+      sideways: [...page.querySelectorAll(".scroll")].filter(each => each.scrollWidth > each.clientWidth).length,
+      sections: page.querySelectorAll("section[id]").length, text: page.body.innerText,
+      beyond: [...page.querySelectorAll("main *")].filter(each =>
+        !each.closest(".scroll table, pre") && each.getBoundingClientRect().right > root.clientWidth).length,
+    };
+  });
+  document.getElementById("measured").textContent = JSON.stringify(measured);
+});
+</script>"""
+
+
+def measured_in_frames(page, folder):
+    """Measurements of a page at each width, and the browser's log."""
+    style = "width:{}px;height:900px;border:0"
+    frames = "\n".join(f'<iframe src="{page.as_uri()}" style="{style.format(w)}"></iframe>' for w in WIDTHS)
+    (folder / "measure.html").write_text(MEASURE % frames)
+    document, log = opened(folder / "measure.html", folder)
+    measured = re.search(r'<pre id="measured">(.*?)</pre>', document, flags=re.S)
+    assert measured, log
+    return dict(zip(WIDTHS, json.loads(unescape(measured.group(1))), strict=True)), log

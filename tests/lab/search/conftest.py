@@ -4,10 +4,13 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from tests.lab.search.helpers import imagined_training
+from unicornn.lab.search import _search
+
 
 @pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk():
-    """SQLite without fsync: a process may be killed all the same, only the machine must not."""
+def _no_fsync():
+    """SQLite without fsync: survives a killed process, though not a power failure."""
 
     def relaxed(connection, _):
         if type(connection).__module__ == "sqlite3":
@@ -16,3 +19,8 @@ def _no_waiting_for_the_disk():
     event.listen(Engine, "connect", relaxed)
     yield
     event.remove(Engine, "connect", relaxed)
+
+
+@pytest.fixture
+def without_training(monkeypatch):
+    monkeypatch.setattr(_search, "train", imagined_training)

@@ -1,4 +1,4 @@
-"""Searches that take no time: a tiny task, or no training at all. And a task whose test set must not be looked at."""
+"""Searches that take no time: a tiny task, or no training at all. And a task whose test set must not be read."""
 
 import math
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ def run_search(folder, task=small.__file__, **options):
 
 
 def imagined_training(config, folder, *, after_epoch, **_):
-    """In place of ``train``: the accuracy depends on lr alone, is best at 1e-3, and rises with the epochs."""
+    """Replaces ``train``: the accuracy depends on lr alone, is best at 1e-3, and rises with the epochs."""
     merit = math.exp(-abs(math.log(config.training.lr / 1e-3)))
     for epoch in range(1, config.training.epochs + 1):
         after_epoch({"epoch": epoch, "valid": merit * epoch / config.training.epochs})
@@ -23,18 +23,18 @@ def imagined_training(config, folder, *, after_epoch, **_):
 
 
 def parameters_of(study):
-    """The parameters of all trials, to be compared."""
+    """The parameters of all trials, in a form that can be compared."""
     return [tuple(sorted(trial.parameters.items())) for trial in study.trials]
 
 
 class NeverRead:
-    """A test set that must not even be counted."""
+    """A test set of which even the length must not be read."""
 
     def __len__(self):
-        raise AssertionError("the test set was looked at")
+        raise AssertionError("the test set was read")
 
     def batch(self, indices, draw):
-        raise AssertionError("the test set was looked at")
+        raise AssertionError("the test set was read")
 
 
 def load(source, options, seed):

@@ -1,4 +1,4 @@
-"""Two workers with folders of their own share a search in a real PostgreSQL, which this test starts."""
+"""Two workers with separate folders share a search in a real PostgreSQL server, which this test starts."""
 
 import os
 import shutil
@@ -19,19 +19,19 @@ from unicornn.lab.search import read_study
 
 def program(name):
     found = shutil.which(name) or next(iter(sorted(glob(f"/usr/lib/postgresql/*/bin/{name}"), reverse=True)), None)
-    return found or pytest.skip(f"no PostgreSQL: there is no {name}")
+    return found or pytest.skip(f"PostgreSQL is not installed: no {name}")
 
 
 @pytest.fixture
 def url():
-    """A server that listens on a socket in its own folder. It refuses to run as root."""
+    """A server that listens on a socket in its folder. PostgreSQL refuses to run as root."""
     initdb, postgres = program("initdb"), program("postgres")
     pytest.importorskip("psycopg")
     with tempfile.TemporaryDirectory() as folder:
-        who = {"user": "nobody"} if os.geteuid() == 0 else {}
-        if who:
-            shutil.chown(folder, who["user"])
-        options = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        if user:
+            shutil.chown(folder, user["user"])
+        options = {"cwd": folder, "stdout": subprocess.DEVNULL, **user}
         subprocess.run([initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "me", "-N"], check=True, **options)
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
         server = subprocess.Popen([postgres, "-D", f"{folder}/data", *settings], stderr=subprocess.DEVNULL, **options)
@@ -41,7 +41,7 @@ def url():
                 time.sleep(0.05)
             yield f"postgresql+psycopg://me:secret@/postgres?host={folder}"
         finally:
-            server.send_signal(signal.SIGINT)  # with SIGTERM it would wait for clients that do not go
+            server.send_signal(signal.SIGINT)  # SIGTERM would wait for clients to disconnect
             server.wait(60)
 
 
@@ -66,7 +66,7 @@ def test_two_workers_with_postgresql(url, tmp_path):
     assert one.trials == two.trials
     assert len(set(parameters_of(one))) == len(one.trials) == 10
     done = [{path.parent.name for path in folder.glob("trials/*/result.json")} for folder in folders]
-    assert all(done), "both have worked"
+    assert all(done), "both have trained"
     assert not done[0] & done[1]
     assert done[0] | done[1] == {f"{trial.number:05d}" for trial in one.trials}
     assert not [path for path in tmp_path.rglob("*.json") if "secret" in path.read_text()]

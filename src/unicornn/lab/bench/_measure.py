@@ -1,6 +1,6 @@
-"""One measurement in this process: ``python -m unicornn.lab.bench._measure JOB``, the job and its result being JSON.
+"""One measurement in this process: ``python -m unicornn.lab.bench._measure JOB``; the job and its result are JSON.
 
-A process of its own gives every model the same start: nothing that another one allocated, and denormals flushed.
+A separate process gives every model the same start: no memory allocated by another one, and denormals flushed.
 """
 
 from __future__ import annotations
@@ -20,45 +20,32 @@ from torch import Tensor, nn
 
 from unicornn import UnICORNN, models
 from unicornn.lab._networks import model_class
-from unicornn.lab.bench._jobs import Candidate, Job
+from unicornn.lab.bench._jobs import Job
 
 ROUNDS = 9
-LEAST = 0.2  # seconds: shorter steps are repeated until they take that long
+LEAST_SECONDS = 0.2  # shorter steps are repeated until they take that long
 WARM_UP = 20  # time steps: enough to compile all kernels
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """What the job asks for, and the number of the candidate's free parameters.
-
-    Example:
-        >>> from unicornn.lab.bench import Candidate, Job
-        >>> result = measure(Job("time", Candidate("lstm", 1), N=10, b=2, d=3, m=4, seconds=0.1))
-        >>> sorted(result), result["parameters"]
-        (['ms', 'ours_ms', 'parameters', 'ratio', 'rounds'], 144)
-    """
+    """The measurement of a job, and the number of the model's free parameters."""
     torch.manual_seed(0)
     if job.kind == "product":
         return {"GFLOPS": product_rate()}
-    net, u = build(job.candidate, job.d, job.m), torch.randn(job.N, job.b, job.d)
-    store = build(Candidate("unicornn", job.ours, {"gradient": "stored"}), job.d, job.m)
-    if job.kind == "step":
-        result: dict[str, Any] = ratio(rounds(stream_step(store, u), stream_step(net, u), job.seconds))
-    elif job.kind == "forward":
-        for each in (store, net):
-            forward_pass(each, u[:WARM_UP])
-        result = ratio(rounds(partial(forward_pass, store, u), partial(forward_pass, net, u), job.seconds))
-    elif job.kind == "time":
-        for each in (store, net):
-            training_step(each, u[:WARM_UP])
-        result = ratio(rounds(partial(training_step, store, u), partial(training_step, net, u), job.seconds))
-    else:
+    ours = UnICORNN(job.d, job.m, job.reference_layers, gradient="stored")
+    net = model_class(job.model)(job.d, job.m, job.layers, **job.options)
+    u = torch.randn(job.N, job.b, job.d)
+    if job.kind == "memory":
         training_step(net, u[:WARM_UP])
-        result = {"MiB": risen(lambda: training_step(net, u, "last"))}
+        result: dict[str, Any] = {"MiB": memory_increase(lambda: training_step(net, u, "last"))}
+    elif job.kind == "step":
+        result = ratio(rounds(stream_step(ours, u), stream_step(net, u), job.seconds))
+    else:
+        run = forward_pass if job.kind == "forward" else training_step
+        for each in (ours, net):
+            run(each, u[:WARM_UP])
+        result = ratio(rounds(partial(run, ours, u), partial(run, net, u), job.seconds))
     return result | {"parameters": models.free_parameters(net)}
-
-
-def build(candidate: Candidate, d: int, m: int) -> nn.Module:
-    return model_class(candidate.model)(d, m, candidate.layers, **candidate.options)
 
 
 def training_step(net: nn.Module, u: Tensor, output: str = "all") -> None:
@@ -74,7 +61,7 @@ def forward_pass(net: nn.Module, u: Tensor) -> None:
 
 
 def stream_step(net: nn.Module, u: Tensor) -> Callable[[], Any]:
-    """A call for the next output of live sequences, whose next input is u (1, b, d); by ``step`` where there is one."""
+    """A function that computes the next output of live sequences for the input u (1, b, d)."""
     with torch.no_grad():
         _, state = net.eval()(u)
     call = (lambda: net.step(u[0], state)) if isinstance(net, UnICORNN) else (lambda: net(u, state))
@@ -86,34 +73,31 @@ def product_rate() -> float:
     rates = []
     for rows, inner, columns in ((2048, 2048, 2048), (4096, 128, 128), (8192, 256, 256)):
         a, b, out = torch.randn(rows, inner), torch.randn(inner, columns), torch.empty(rows, columns)
-        torch.mm(a, b, out=out)
-        best = min(seconds(lambda a=a, b=b, out=out: torch.mm(a, b, out=out)) for _ in range(ROUNDS))  # type: ignore[misc]
+        multiply = partial(torch.mm, a, b, out=out)
+        multiply()
+        best = min(seconds_per_call(multiply) for _ in range(ROUNDS))
         rates.append(2e-9 * rows * inner * columns / best)
     return max(rates)
 
 
-def seconds(f: Callable[[], Any]) -> float:
-    """Of one call: the mean over as many as take ``LEAST``."""
+def seconds_per_call(f: Callable[[], Any]) -> float:
+    """Mean over the number of calls that take ``LEAST_SECONDS``."""
     start, calls = time.perf_counter(), 0
-    while calls == 0 or time.perf_counter() - start < LEAST:
+    while calls == 0 or time.perf_counter() - start < LEAST_SECONDS:
         f()
         calls += 1
     return (time.perf_counter() - start) / calls
 
 
 def rounds(ours: Callable[[], Any], theirs: Callable[[], Any], limit: float) -> list[tuple[float, float]]:
-    """Seconds of ours and theirs, round by round: theirs between two of ours, the mean of which counts.
+    """Seconds of ours and theirs, round by round: theirs between two of ours, which are averaged.
 
-    The first round is to warm up. If it takes so long that the limit leaves no time for another, it is the only one.
-
-    Example:
-        >>> len(rounds(lambda: None, lambda: time.sleep(0.3), limit=0.2))
-        1
+    The first round is a warm-up. If the limit leaves no time for another, it is the only one.
     """
     start = time.perf_counter()
     done: list[tuple[float, float]] = []
     while len(done) <= ROUNDS:
-        before, middle, after = (seconds(f) for f in (ours, theirs, ours))
+        before, middle, after = (seconds_per_call(f) for f in (ours, theirs, ours))
         done.append(((before + after) / 2, middle))
         elapsed = time.perf_counter() - start
         if elapsed * (len(done) + 1) / len(done) > limit:
@@ -122,12 +106,7 @@ def rounds(ours: Callable[[], Any], theirs: Callable[[], Any], limit: float) -> 
 
 
 def ratio(times: list[tuple[float, float]]) -> dict[str, Any]:
-    """Medians over the rounds; that of the ratio is taken of each round's own.
-
-    Example:
-        >>> ratio([(1.0, 2.0), (2.0, 4.0), (1.0, 5.0)])
-        {'ms': 4000.0, 'ours_ms': 1000.0, 'ratio': 2.0, 'rounds': 3}
-    """
+    """Medians over the rounds of both times and of their ratio."""
     return {
         "ms": 1e3 * statistics.median(theirs for _, theirs in times),
         "ours_ms": 1e3 * statistics.median(ours for ours, _ in times),
@@ -136,23 +115,18 @@ def ratio(times: list[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def risen(f: Callable[[], Any]) -> float:
-    """MiB by which a call lifts the peak resident memory of this process.
-
-    Example:
-        >>> round(risen(lambda: torch.ones(1 << 24)) / 64)
-        1
-    """
-    forget = Path("/proc/self/clear_refs")
-    if forget.exists():
-        forget.write_text("5")  # what compiling took is not to hide what the call takes
+def memory_increase(f: Callable[[], Any]) -> float:
+    """Increase of this process's peak resident memory during a call, in MiB."""
+    reset = Path("/proc/self/clear_refs")
+    if reset.exists():
+        reset.write_text("5")  # the peak of the compiler must not hide that of the call
     before = peak()
     f()
     return peak() - before
 
 
 def peak() -> float:
-    """The peak resident memory of this process in MiB. getrusage would count that of the parent in on Linux."""
+    """Peak resident memory of this process in MiB. On Linux, getrusage would include the parent's."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) / 2**10
@@ -163,13 +137,12 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS
 
 
-def main(job: str) -> None:
-    given = json.loads(job)
-    told = Job(**given | {"candidate": Candidate(**given["candidate"])})
-    torch.set_num_threads(told.threads)
+def _main(text: str) -> None:
+    job = Job(**json.loads(text))
+    torch.set_num_threads(job.threads)
     torch.set_flush_denormal(True)
-    print(json.dumps(measure(told)))
+    print(json.dumps(measure(job)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    _main(sys.argv[1])

@@ -7,11 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+TaskName = Annotated[
+    str, typer.Argument(help="Name of a task (see `unicornn tasks`) or path of a task file.", metavar="TASK")
+]
+ModelName = Annotated[str, typer.Option(help="unicornn, or a baseline: lstm, gru, ...")]
+Variant = Annotated[str | None, typer.Option(help="Variant of the task.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", help="NAME=VALUE, any other setting: --set dt=0.2 --set lr=1e-3.")
+]
+RunFolder = Annotated[Path, typer.Argument(help="Run folder, as `unicornn train` makes it.", metavar="RUN")]
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of the data files.", envvar="UNICORNN_DATA", file_okay=False)
 ]
 TaskFile = Annotated[
-    str | None, typer.Option("--task", help="The run's task, if it is one of your own: the path of its file.")
+    str | None, typer.Option("--task", help="Path of the run's task file, if the task is not part of the package.")
 ]
 
 

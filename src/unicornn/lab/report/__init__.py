@@ -1,6 +1,6 @@
-"""One HTML page from run folders: its numbers beside the published ones, learning curves, what the network learnt.
+"""One HTML page about runs and searches: results next to the published ones, learning curves, learned parameters.
 
-Needs matplotlib, pandas and safetensors: ``pip install 'unicornn[train]'``.
+Needs Jinja2, matplotlib, pandas and safetensors: ``pip install 'unicornn[train]'``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from unicornn.lab.report._page import make_page
 
 
 def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | None = None) -> Path:
-    """Writes one self-contained page about some runs: no script, no request, readable offline and on a phone.
+    """Writes one self-contained page: no scripts, no requests, readable offline and on a phone.
 
     Args:
-        runs: run folders, or folders that contain run folders, or those of searches.
-        out: the page to be written, whole or not at all.
-        curves: a folder with the authors' learning curves, drawn beside ours: TASK.csv, or TASK_VARIANT.csv for a
-            variant, with the columns ``epoch`` and ``valid_...`` (percent if its name ends in ``_percent``).
+        runs: Folders of runs or searches, or folders that contain some.
+        out: Path of the page. It is written atomically.
+        curves: Folder with the authors' learning curves, drawn next to ours: TASK.csv, or TASK_VARIANT.csv for a
+            variant, with the columns ``epoch`` and ``valid_...`` (in percent if its name ends in ``_percent``).
 
     Returns: the path of the page.
 
-    Raises ``NotARun`` for a folder that has no runs, and for a run that cannot be read.
+    Raises ``NotARun`` for a folder without runs, and for a run that cannot be read.
 
     Example:
         >>> import json, tempfile
@@ -44,11 +44,10 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
     if out.is_dir():
         raise BadValue(f"out: expected the path of a file to write, got the folder {out}")
     if curves is not None and not Path(curves).is_dir():
-        raise BadValue(f"curves: expected a folder with TASK.csv files, but there is no {curves}")
-    found, studies = find_runs(runs), find_studies(runs)
-    text = make_page(group_runs(found), None if curves is None else Path(curves), studies)
+        raise BadValue(f"curves: expected a folder with TASK.csv files, got {curves}")
+    page = make_page(group_runs(find_runs(runs)), find_studies(runs), None if curves is None else Path(curves))
     with atomic_write(out, "w") as file:
-        file.write(text)
+        file.write(page)
     return out
 
 

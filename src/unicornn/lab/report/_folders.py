@@ -1,4 +1,4 @@
-"""Runs found in folders, and what a report needs of their files."""
+"""Runs and searches found in folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unicornn import functional
@@ -19,11 +18,11 @@ from unicornn.lab.errors import NotARun
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """The runs in these folders: each is a run's, or contains run folders at any depth, known by their config.json.
+    """The runs in these folders at any depth, each once, identified by their config.json.
 
-    The trials of a search are left out: ``find_studies`` finds it.
+    The trials of a search are left out: see ``find_studies``.
 
-    Raises ``NotARun`` for a folder that has none, and for a run that cannot be read.
+    Raises ``NotARun`` for a folder without runs and searches, and for a run that cannot be read.
 
     Example:
         >>> from unicornn.lab.report import find_runs
@@ -34,28 +33,28 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
     """
     if isinstance(paths, (str, Path)):
         raise BadType(f"runs: expected a list of folders, got {type(paths).__name__} {str(paths)!r}")
-    found: dict[Path, Run] = {}
+    if not len(paths):
+        raise BadValue("runs: expected at least one folder, got an empty list")
+    runs: dict[Path, Run] = {}
     for path in map(Path, paths):
         folders = [path] if (path / "config.json").is_file() else _runs_below(path)
         if not folders and not _studies_below(path):
             raise NotARun(f"run: expected a run folder, or a folder that contains some, got {path}")
         for folder in folders:
-            found.setdefault(folder.resolve(), Run(folder))
-    if not len(paths):
-        raise BadValue("runs: expected at least one folder, got none")
-    return [run.check() for run in found.values()]
+            runs.setdefault(folder.resolve(), Run(folder))
+    return [run.check() for run in runs.values()]
 
 
 def find_studies(paths: Sequence[str | Path]) -> dict[Path, Study]:
-    """The searches in these folders, at any depth, by the folder of each: known by their study.json.
+    """The searches in these folders at any depth, by folder, identified by their study.json.
 
     Example:
         >>> from unicornn.lab.report import find_studies
         >>> find_studies(["nowhere"])
         {}
     """
-    found = {folder.resolve(): folder for path in map(Path, paths) for folder in _studies_below(path)}
-    return {folder: read_study(folder / "study.json") for folder in found.values()}
+    folders = {folder.resolve(): folder for path in map(Path, paths) for folder in _studies_below(path)}
+    return {folder: read_study(folder / "study.json") for folder in folders.values()}
 
 
 def _studies_below(path: Path) -> list[Path]:
@@ -68,15 +67,13 @@ def _runs_below(path: Path) -> list[Path]:
 
 
 def run_time_steps(run: Run) -> Tensor | None:
-    """Effective time steps (L, m) of the best weights; None if there are none yet."""
-    path = run.path / "best.safetensors"
-    if not path.is_file():
+    """Effective time steps (L, m) of the best weights; None if there are no weights yet."""
+    if not (run.path / "best.safetensors").is_file():
         return None
-    default = inspect.signature(UnICORNN).parameters["dt"].default
+    weights, default = run.weights(), inspect.signature(UnICORNN).parameters["dt"].default
+    layers = sorted(int(name[6:]) for name in weights if re.fullmatch(r"rnn\.c\.\d+", name))
     try:
-        with safe_open(path, "pt") as weights:
-            names = [name for name in weights.keys() if re.fullmatch(r"rnn\.c\.\d+", name)]  # noqa: SIM118
-            c = [weights.get_tensor(name) for name in sorted(names, key=lambda name: int(name[6:]))]
+        c = [weights[f"rnn.c.{l}"] for l in layers]
         return functional.time_steps(c, run.config.get("model_options", {}).get("dt", default)) if c else None
-    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise NotARun(f"run: cannot read the time steps of {path}: {error}") from None
+    except (ValueError, TypeError, RuntimeError, KeyError) as error:
+        raise NotARun(f"run: cannot compute the time steps of {run.path}: {error}") from None

@@ -1,36 +1,48 @@
-"""The search: draws parameters, trains, judges by the validation set, until there are enough trials."""
+"""The search: samples parameters, trains and compares by the validation set until there are enough trials."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
 import torch
+from optuna.distributions import distribution_to_json
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
+from rich.status import Status
 
+from unicornn import _checks as checks
 from unicornn._training.seeds import derive_seed
 from unicornn.errors import BadValue, Diverged
-from unicornn.lab._study import Study, Trial
+from unicornn.lab._networks import model_settings
+from unicornn.lab._study import Study, Trial, quiet_optuna
+from unicornn.lab._text import duration
 from unicornn.lab.data._files import Source
 from unicornn.lab.errors import Stopped
-from unicornn.lab.search._plan import Plan, make_plan
-from unicornn.lab.search._progress import EpochReport, SearchProgress
-from unicornn.lab.search._space import draw
-from unicornn.lab.search._storage import FINISHED, give_up_the_dead, stored_study, surplus, trials_in
+from unicornn.lab.search._space import SPACE, Axis, rounded, split_space, suggest
+from unicornn.lab.search._storage import FINISHED, fail_stale_trials, open_study
 from unicornn.lab.tasks._base import Task
+from unicornn.lab.training._config import Config, resolve
 from unicornn.lab.training._train import train
 
-ENOUGH = 10  # complete trials, to speak of importances
-WAIT = 1.0  # seconds between looks at the trials of other processes
-NAME = "search"  # of the study in the folder's own database, whatever the folder is called
+SAMPLERS = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
+PRUNERS: dict[str, Callable[[int], optuna.pruners.BasePruner]] = {  # by the number of epochs
+    "none": lambda epochs: optuna.pruners.NopPruner(),
+    "median": lambda epochs: optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 10),
+    "hyperband": lambda epochs: optuna.pruners.HyperbandPruner(max_resource=epochs),
+}
+POLL_SECONDS = 1.0  # while waiting for the trials of other processes
+STUDY_NAME = "search"  # in the folder's own database, so that the folder can be renamed
 
 
 def search(
@@ -52,28 +64,28 @@ def search(
     source: Source | None = None,
     console: Console | None = None,
 ) -> Study:
-    """Searches for the hyperparameters with the best validation metric (Appendix A). The test set is never looked at.
+    """Searches for the hyperparameters with the best validation metric (Appendix A). Never reads the test set.
 
-    Each trial is a run in FOLDER/trials; FOLDER/study.json tells what was found so far. The same call goes on with a
-    search that was stopped or killed, and may be made by several processes at once: they share the trials.
+    Each trial is a run in FOLDER/trials; FOLDER/study.json holds the results so far. The same call resumes a search
+    that was stopped or killed. Several processes may make it at the same time: they share the trials.
 
     Args:
-        task: what is learned.
-        name: how the task is found again, if not by its own name: the path of its file.
-        folder: of the search.
-        trials: how many, over all processes; those that were pruned or failed count, those that were killed do not.
-        sampler: "random" (the paper's), or "tpe", which learns from the trials before.
-        pruner: "none", or "median" or "hyperband", which stop trials early that do worse than others did.
-        storage: the URL of a database for several machines, postgresql+psycopg://...; else SQLite in the folder.
-        epochs: of a trial, instead of the paper's.
-        budget: seconds of a trial.
-        model, variant, settings: as of a run; what is set is not searched.
-        space: changes of ``SPACE`` (_space.py): ``{"lr": (1e-4, 1e-2), "batch_size": [8, 16], "alpha": 0}``.
-        seed: of all trials' training; the parameters depend on it and on the number of the trial.
-        source: where the data is.
-        console: where progress is shown; None for none.
+        task: Task to train on.
+        name: Path of the task's file, if the task is not part of the package.
+        folder: Folder of the search.
+        trials: Number of trials over all processes; counts pruned and failed trials, but not killed ones.
+        sampler: "random" (as in the paper) or "tpe", which learns from earlier trials.
+        pruner: "none", or "median" or "hyperband", which stop trials that do worse than others.
+        storage: URL of a database that several machines share, postgresql+psycopg://...; default: SQLite in the folder.
+        epochs: Number of epochs of a trial; default: the paper's.
+        budget: Time limit of a trial in seconds.
+        model, variant, settings: As for ``training.resolve``; parameters with a setting are not searched.
+        space: Changes to ``SPACE`` (_space.py): ``{"lr": (1e-4, 1e-2), "batch_size": [8, 16], "alpha": 0}``.
+        seed: Seed of every training. A trial's parameters depend on it and on the number of the trial.
+        source: Location of the data.
+        console: Console for progress; None for no output.
 
-    Returns: what study.json has.
+    Returns: the content of study.json.
 
     Example:
         >>> import tempfile
@@ -84,134 +96,191 @@ def search(
         >>> len(study.trials), sorted(study.best.parameters)
         (2, ['alpha', 'batch_size', 'dropout', 'dt', 'lr'])
     """
-    folder, changes = Path(folder), dict(settings or {}) | ({"epochs": epochs} if epochs is not None else {})
-    plan = make_plan(
-        task, name=name or task.name, model=model, variant=variant, seed=seed, budget=budget, settings=changes,
-        space=space or {}, sampler=sampler, pruner=pruner, trials=trials,
+    checks.choice("sampler", sampler, SAMPLERS)
+    checks.choice("pruner", pruner, PRUNERS)
+    name, folder, settings = name or task.name, Path(folder), dict(settings or {})
+    settings |= {"epochs": epochs} if epochs is not None else {}
+    configure = partial(resolve, task, name=name, model=model, variant=variant, seed=seed, budget=budget)
+    default = configure(settings=settings)
+    axes, fixed = _axes(default, settings, space or {})
+    plan = Study(
+        task=name, title=task.title, model=model, variant=variant, metric=task.metric, seed=seed, budget=budget,
+        settings=settings | fixed, sampler=sampler, pruner=pruner, requested=checks.integer("trials", trials, 1),
+        space={name: json.loads(distribution_to_json(axis)) for name, axis in axes.items()},
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    url, kept_as = f"sqlite:///{(folder / 'study.db').resolve()}", NAME
+    url, study_name = f"sqlite:///{(folder / 'study.db').resolve()}", STUDY_NAME
     if storage is not None:
-        url, kept_as = storage, f"{task.name}/{folder.resolve().name}"
+        url, study_name = storage, f"{task.name}/{folder.resolve().name}"
+    console = console or Console(quiet=True)
+    status = console.status("")
+    layers, make_pruner = int(default.model_options.get("num_layers", 1)), PRUNERS[pruner]
     with (
-        _quiet(),
-        SearchProgress(console, task.metric, trials) as progress,
-        stored_study(url, kept_as, plan) as study,
+        quiet_optuna(),
+        status if console.is_terminal else contextlib.nullcontext(),
+        open_study(url, study_name, plan, task.name, make_pruner(default.training.epochs)) as study,
     ):
         if not study.get_trials(deepcopy=False) and (folder / "trials").exists():
-            raise BadValue(f"folder: {folder} has trials that the database does not know; name another --out")
+            raise BadValue(f"folder: {folder} has trials that are not in the database; name another --out")
         try:
-            return _search(study, plan, folder, source, progress)
+            return _Search(plan, axes, layers, configure, study, folder, task, source, status).run()
         except KeyboardInterrupt:
-            progress.say("stopped; the same command goes on")
+            console.print("stopped; the same command resumes the search")
             raise
         except Stopped:
-            raise Stopped("stopped by SIGTERM; the same command goes on") from None
+            raise Stopped("stopped by SIGTERM; the same command resumes the search") from None
 
 
-def _search(study: optuna.Study, plan: Plan, folder: Path, source: Source | None, progress: SearchProgress) -> Study:
-    """Trials until there are enough, over all processes; Optuna asks, watches over and tells each.
+def _axes(
+    config: Config, settings: Mapping[str, Any], space: Mapping[str, Any]
+) -> tuple[dict[str, Axis], dict[str, float]]:
+    """The axes to search, which the model must have and no setting fix, and the values that ``space`` fixes."""
+    if both := [key for key in space if key in settings]:
+        raise BadValue(f"--range: expected names that --set does not fix, got {both[0]!r} in both")
+    searchable = {"lr", "batch_size", *model_settings(config.model)} - set(settings)
+    if "dt" in searchable and isinstance(config.model_options.get("dt"), (tuple, list)):
+        searchable.add("dt_first")
+    return split_space([key for key in SPACE if key in searchable], space)
 
-    Its MaxTrialsCallback does not count those that run: several processes would begin more trials than were asked for,
-    and none would wait for a trial that another may lose.
-    """
-    found, waiting = _write(study, plan, folder), False
-    begun: list[optuna.Trial] = []
-    given_up: list[int] = []  # taken for dead, and tried again by another process
 
-    def objective(trial: optuna.Trial) -> float:
-        begun.append(trial)
-        if surplus(study, trial, plan.trials):
-            raise _Surplus
+class _SurplusTrial(Exception):
+    """Another process has begun the last trial that was needed."""
+
+
+@dataclass
+class _Search:
+    """The part of this process in a search."""
+
+    plan: Study  # without trials
+    axes: Mapping[str, Axis]
+    layers: int
+    configure: Callable[..., Config]
+    study: optuna.Study
+    folder: Path
+    task: Task
+    source: Source | None
+    status: Status
+    trial_lost: bool = False  # whether another process has declared the current trial dead
+
+    def run(self) -> Study:
+        """Runs trials until all processes together have finished enough.
+
+        Optuna's ``MaxTrialsCallback`` does not replace this loop: it ignores running trials, so several processes
+        would begin too many, and none would wait for a trial that may have to be repeated.
+        """
+        waiting = False
+        while True:
+            fail_stale_trials(self.study)
+            finished, running = self._count(*FINISHED), self._count(TrialState.RUNNING)
+            if finished >= self.plan.requested:
+                return self._write()
+            if finished + running < self.plan.requested:
+                waiting = self.trial_lost = False
+                try:
+                    self.study.optimize(self._objective, n_trials=1, catch=(_SurplusTrial,), callbacks=[self._report])
+                except Exception:
+                    if not self.trial_lost:
+                        raise
+                continue
+            if not waiting:
+                self.status.console.print(f"waiting for {running} trials of other processes", highlight=False)
+            waiting = True
+            self._write()
+            time.sleep(POLL_SECONDS)
+
+    def _count(self, *states: TrialState) -> int:
+        return len(self.study.get_trials(deepcopy=False, states=states))
+
+    def _objective(self, trial: optuna.Trial) -> float:
+        begun = self.study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
+        if sum(other.number < trial.number for other in begun) >= self.plan.requested:
+            raise _SurplusTrial
         try:
-            return _try(trial, plan, folder, source, progress)
+            value = self._train(trial)
+            trial.set_user_attr("trained", True)  # raises if another process has declared the trial dead
+            return value
+        except optuna.TrialPruned:
+            raise
         except UpdateFinishedTrialError:
-            given_up.append(trial.number)
+            self.trial_lost = True
+            raise
+        except (Exception, KeyboardInterrupt):
+            if trial.params:
+                self.study.enqueue_trial(trial.params)
             raise
 
-    while True:
-        give_up_the_dead(study)
-        finished, running = len(trials_in(study, *FINISHED)), len(trials_in(study, TrialState.RUNNING))
-        if finished != len(found.trials):  # other processes' too
-            found = _write(study, plan, folder)
-        progress.so_far(found)
-        if finished >= plan.trials:
-            return found
-        if finished + running < plan.trials:
-            begun.clear()
-            try:
-                study.optimize(objective, n_trials=1, catch=(_Surplus,))
-            except BaseException:
-                if begun and begun[-1].number in given_up:
-                    continue
-                if begun and begun[-1].params:
-                    study.enqueue_trial(begun[-1].params)
-                raise
-            told = study.get_trials(deepcopy=False)[begun[-1].number]
-            if told.state in FINISHED:
-                found = _write(study, plan, folder)
-                progress.over(found, _trial(told, plan))
-            waiting = False
-            continue
-        if not waiting:
-            progress.say(f"waiting for {running} of other processes' trials")
-        waiting = True
-        time.sleep(WAIT)
+    def _train(self, trial: optuna.Trial) -> float:
+        """Trains with sampled parameters and returns the best validation metric."""
+        # A seed per trial: processes that share a search sample different parameters, a resumed search the same ones.
+        seed = derive_seed(self.plan.seed, trial.number) % 2**32
+        self.study.sampler = SAMPLERS[self.plan.sampler](seed=seed)
+        config = self.configure(settings=self._settings(suggest(trial, self.axes)))
+
+        def after_epoch(row: Mapping[str, float]) -> None:
+            epoch, epochs = int(row["epoch"]), config.training.epochs
+            self.status.update(f"trial {trial.number}, epoch {epoch} of {epochs}")
+            trial.report(row["valid"], epoch)
+            if epoch < epochs and trial.should_prune():
+                raise optuna.TrialPruned
+
+        folder = self.folder / "trials" / f"{trial.number:05d}"
+        try:
+            run = train(config, folder, task=self.task, source=self.source, after_epoch=after_epoch, test=False)
+        except (Diverged, torch.OutOfMemoryError) as error:
+            trial.set_user_attr("failure", str(error))
+            raise optuna.TrialPruned from error  # TPE ranks pruned trials last, and ignores failed ones
+        return float(run.result["valid"])
+
+    def _report(self, _: optuna.Study, trial: FrozenTrial) -> None:
+        """Prints a line; called by Optuna after each trial of this process."""
+        if trial.state not in FINISHED:
+            return
+        study, summary = self._write(), self._summary(trial)
+        metric, best = study.metric, study.best
+        outcome = f"validation {metric.name} {metric.text(summary.value)}"
+        if summary.state != "complete":
+            outcome = summary.state + (f" at {metric.text(summary.value)}" if summary.value is not None else "")
+        texts = [f"trial {trial.number}", outcome]
+        texts += [f"best {metric.text(best.value)} (trial {best.number})"] if best is not None else []
+        texts.append(", ".join(f"{name} {value:g}" for name, value in summary.parameters.items()))
+        line = " · ".join([*texts, duration(summary.seconds), f"{len(study.trials)}/{study.requested}"])
+        self.status.console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+    def _write(self) -> Study:
+        """Writes study.json, with the trials of all processes."""
+        trials = [self._summary(trial) for trial in self.study.get_trials(deepcopy=False, states=FINISHED)]
+        study = dataclasses.replace(self.plan, trials=trials)
+        if study.best is not None:
+            study = dataclasses.replace(study, command=_command(self.plan, self._settings(study.best.parameters)))
+        study.write(self.folder / "study.json")
+        return study
+
+    def _summary(self, trial: FrozenTrial) -> Trial:
+        values, failure = trial.intermediate_values.values(), trial.user_attrs.get("failure", "")
+        state, value = "complete", trial.value
+        if failure:
+            state, value = "failed", None
+        elif trial.state == TrialState.PRUNED:
+            state, value = "pruned", self.plan.metric.best(values, value=float)
+        seconds = 0.0 if trial.duration is None else round(trial.duration.total_seconds(), 3)
+        return Trial(trial.number, state, value, rounded(trial.params, self.axes), seconds, len(values), failure)
+
+    def _settings(self, parameters: Mapping[str, float]) -> dict[str, Any]:
+        """All settings of a trial; ``dt_first`` and ``dt`` become one time step per layer."""
+        settings: dict[str, Any] = {**self.plan.settings, **parameters}
+        if "dt_first" in settings:
+            settings["dt"] = (settings.pop("dt_first"), *[settings["dt"]] * (self.layers - 1))
+        return settings
 
 
-class _Surplus(Exception):
-    """One trial too many: it is put back."""
-
-
-def _try(trial: optuna.Trial, plan: Plan, folder: Path, source: Source | None, progress: SearchProgress) -> float:
-    """Trains with what was drawn: the best validation metric."""
-    # From here on: processes that share a search draw different parameters, and a search that goes on, the same.
-    seed = derive_seed(plan.seed, trial.number) % 2**32
-    random = plan.sampler == "random"
-    trial.study.sampler = optuna.samplers.RandomSampler(seed) if random else optuna.samplers.TPESampler(seed=seed)
-    parameters = {name: draw(trial, name, axis) for name, axis in plan.axes.items()}
-    trial.set_user_attr("parameters", parameters)
-    progress.now(f"trial {trial.number}")
-    try:
-        run = train(
-            plan.config(parameters), folder / "trials" / f"{trial.number:05d}", task=plan.task, source=source,
-            after_epoch=EpochReport(trial, plan.epochs, progress), test=False,
-        )  # fmt: skip
-    except (Diverged, torch.OutOfMemoryError) as error:
-        trial.set_user_attr("failed", str(error))
-        raise optuna.TrialPruned from error  # TPE ranks these last, and would not learn from a FAIL
-    trial.set_user_attr("trained", True)  # raises if the trial has been given up meanwhile
-    return float(run.result["valid"])
-
-
-def _write(study: optuna.Study, plan: Plan, folder: Path) -> Study:
-    found = dataclasses.replace(plan.study(), trials=[_trial(trial, plan) for trial in trials_in(study, *FINISHED)])
-    if found.best is not None:
-        found = dataclasses.replace(found, command=plan.command(found.best.parameters))
-    if len(found.ranked()) >= ENOUGH and len(plan.axes) > 1:
-        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
-        found = dataclasses.replace(found, importances={name: float(share) for name, share in shares.items()})
-    found.write(folder / "study.json")
-    return found
-
-
-def _trial(trial: FrozenTrial, plan: Plan) -> Trial:
-    values, why = trial.intermediate_values.values(), trial.user_attrs.get("failed", "")
-    state, value = "complete", trial.value
-    if why:
-        state, value = "failed", None
-    elif trial.state == TrialState.PRUNED:
-        state, value = "pruned", plan.task.metric.best(values, value=float)
-    seconds = 0.0 if trial.duration is None else round(trial.duration.total_seconds(), 3)
-    return Trial(trial.number, state, value, trial.user_attrs["parameters"], seconds, len(values), why)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Optuna's own lines."""
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(level)
+def _command(plan: Study, settings: Mapping[str, Any]) -> str:
+    """The command that trains with these settings and evaluates on the test set."""
+    words = ["unicornn", "train", plan.task]
+    options = {"model": (plan.model, "unicornn"), "variant": (plan.variant, None), "seed": (plan.seed, 0)}
+    for option, (value, default) in options.items():
+        words += [f"--{option}", str(value)] if value != default else []
+    words += ["--budget", f"{plan.budget:g}s"] if plan.budget else []
+    for name, value in settings.items():
+        text = ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+        words += ["--set", f"{name}={text}"]
+    return shlex.join(words)

@@ -1,6 +1,7 @@
-"""Which hyperparameters are searched, and where. Appendix A names them, but gives no ranges: these are ours.
+"""The search space: which hyperparameters are searched, and in which ranges.
 
-They contain what the paper found (Table 6), batches of 30 sequences too.
+Appendix A of the paper names the hyperparameters but gives no ranges. These are ours; they contain all values in
+Table 6.
 """
 
 from __future__ import annotations
@@ -25,79 +26,68 @@ SPACE: dict[str, Axis] = {
     "dt": FloatDistribution(5e-3, 0.5, log=True),
     "alpha": FloatDistribution(0.0, 40.0),
 }
-LEAST = {"lr": 0.0, "dt": 0.0, "dt_first": 0.0}  # to be exceeded; by the others, to be reached
+_LOWEST = {"dropout": 0, "alpha": 0, "batch_size": 1}  # the others must be > 0
 
 
-def chosen(has: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Axis], dict[str, float]]:
-    """The axes of a search and the parameters that are fixed.
+def split_space(names: Iterable[str], changes: Mapping[str, Any]) -> tuple[dict[str, Axis], dict[str, float]]:
+    """The axes to search and the parameters with a fixed value.
 
     Args:
-        has: the names in ``SPACE`` that the model has.
-        changes: for each name a number, which fixes it, or numbers: the two ends of a range, or the values of a
-            ``batch_size``. Strings as on the command line will do.
-
-    Example:
-        >>> axes, fixed = chosen(["lr", "alpha", "batch_size"], {"lr": "1e-4,1e-2", "alpha": 0, "batch_size": [8, 16]})
-        >>> as_dict(axes), fixed
-        ({'lr': {'low': 0.0001, 'high': 0.01, 'log': True}, 'batch_size': {'values': [8, 16]}}, {'alpha': 0.0})
+        names: Names in ``SPACE`` that the model has.
+        changes: Changes to ``SPACE`` by name: one number fixes a parameter, two are the ends of a range; for
+            ``batch_size``, several are the values to choose from. Strings are parsed as on the command line.
     """
-    axes, fixed = {name: SPACE[name] for name in has}, {}
+    axes, fixed = {name: SPACE[name] for name in names}, {}
     for name, value in changes.items():
         if name not in axes:
-            names = ", ".join(axes) or "nothing, all is fixed"
-            raise BadValue(f"--range: expected one of {names}, got {name!r}{did_you_mean(name, axes)}")
-        numbers = _numbers(name, value)
+            expected = ", ".join(axes) or "no name, since all parameters are fixed"
+            raise BadValue(f"--range: expected one of {expected}, got {name!r}{did_you_mean(name, axes)}")
+        default = axes.pop(name)
+        numbers = _parse_numbers(name, value)
         if len(numbers) == 1:
-            del axes[name]
             fixed[name] = numbers[0]
+        elif isinstance(default, CategoricalDistribution):
+            axes[name] = CategoricalDistribution(tuple(dict.fromkeys(numbers)))
+        elif len(numbers) == 2 and numbers[0] < numbers[1]:
+            axes[name] = FloatDistribution(numbers[0], numbers[1], log=default.log)
         else:
-            axes[name] = _axis(name, numbers)
-    return axes, fixed
+            raise BadValue(f"--range {name}: expected LOW,HIGH with LOW < HIGH or one number, got {value}")
+    if not axes:
+        raise BadValue("--range: expected something to search, got a fixed value for every parameter")
+    return {name: axes[name] for name in SPACE if name in axes}, fixed
 
 
-def draw(trial: Trial, name: str, axis: Axis) -> float:
-    """Three significant digits, as in the paper's Table 6: a trial is repeated by a command that can be read."""
-    if isinstance(axis, CategoricalDistribution):
-        return int(trial.suggest_categorical(name, axis.choices))  # type: ignore[arg-type]
-    drawn = trial.suggest_float(name, axis.low, axis.high, log=axis.log)
-    return min(max(float(f"{drawn:.3g}"), axis.low), axis.high)
-
-
-def as_dict(axes: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """As in study.json."""
-    return {
-        name: {"values": list(axis.choices)}
-        if isinstance(axis, CategoricalDistribution)
-        else {"low": axis.low, "high": axis.high, "log": axis.log}
-        for name, axis in axes.items()
-    }
-
-
-def _numbers(name: str, value: Any) -> list[float]:
-    whole = isinstance(SPACE[name], CategoricalDistribution)
-    expected = "an integer or several" if whole else "a number or two, the ends of a range"
+def _parse_numbers(name: str, value: Any) -> list[Any]:
+    number = int if name == "batch_size" else float
     if isinstance(value, str):
         value = value.strip("[]()").split(",")
     values = value if isinstance(value, Sequence) else [value]
     try:
-        numbers = [int(v) if whole else float(v) for v in values]
+        numbers = [number(v) for v in values]
     except (ValueError, TypeError):
-        raise BadValue(f"--range {name}: expected {expected}, got {value!r}") from None
-    least, reached = LEAST.get(name, 1 if whole else 0.0), name not in LEAST
-    for v in numbers:
-        if not math.isfinite(v) or v < least or (v == least and not reached) or (name == "dropout" and v >= 1):
-            limits = f"{'>=' if reached else '>'} {least:g}" + (" and < 1" if name == "dropout" else "")
-            raise BadValue(f"--range {name}: expected numbers {limits}, got {v:g}")
-    if not numbers or (len(numbers) > 2 and not whole):
-        raise BadValue(f"--range {name}: expected {expected}, got {value!r}")
+        numbers = []
+    lowest = _LOWEST.get(name, 0)
+    highest = 1 if name == "dropout" else math.inf
+    if not numbers or not all((n >= lowest if name in _LOWEST else n > 0) and n < highest for n in numbers):
+        limits = (f">= {lowest}" if name in _LOWEST else "> 0") + (" and < 1" if name == "dropout" else "")
+        raise BadValue(f"--range {name}: expected finite numbers {limits} ({number.__name__}), got {value}")
     return numbers
 
 
-def _axis(name: str, numbers: list[float]) -> Axis:
-    usual = SPACE[name]
-    if isinstance(usual, CategoricalDistribution):
-        return CategoricalDistribution(tuple(int(v) for v in dict.fromkeys(numbers)))
-    low, high = numbers
-    if low >= high:
-        raise BadValue(f"--range {name}: expected LOW,HIGH with LOW < HIGH, got {low:g},{high:g}")
-    return FloatDistribution(low, high, log=usual.log)
+def suggest(trial: Trial, axes: Mapping[str, Axis]) -> dict[str, float]:
+    """Samples the parameters of a trial."""
+    for name, axis in axes.items():
+        if isinstance(axis, CategoricalDistribution):
+            trial.suggest_categorical(name, axis.choices)
+        else:
+            trial.suggest_float(name, axis.low, axis.high, log=axis.log)
+    return rounded(trial.params, axes)
+
+
+def rounded(parameters: Mapping[str, float], axes: Mapping[str, Axis]) -> dict[str, float]:
+    """Parameters with three significant digits, as in Table 6, so that the command that repeats a trial is readable."""
+    return {
+        name: min(max(float(f"{value:.3g}"), axis.low), axis.high) if isinstance(axis, FloatDistribution) else value
+        for name, value in parameters.items()
+        for axis in [axes[name]]
+    }
