@@ -1,141 +1,134 @@
-"""The tables and plots of docs/theory.md, from what ``python -m benchmarks.theory`` left in results."""
+"""Generated parts of docs/theory.md, from results/theory.json, results/growth.json and results/theory_plots.json."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from docs.build.pages import measured, table
+from docs.build.pages import FIGURES, load_results, part, results_table, results_text, table
 from unicornn.theory.plots import Plot
 
 PAGE = "docs/theory.md"
-ORDERS = {
-    "one way, given time": "one way, at a given time",
-    "all ways, given time": "all ways, at a given time",
-    "all ways, given steps": "all ways, over given steps",
-    "error of the formula, given steps": "error of the formula, over given steps",
-}
+# fmt: off
+TEXTS = (  # name of the part, results file and key in it, sentence
+    ("energy", "theory", "energy",
+     "Over {steps:,} steps with constant input, H varies by {spread, first 10,000 steps:.2%} of its initial value in "
+     "the first 10,000 steps and by {spread, last 10,000 steps:.2%} in the last 10,000. With explicit Euler, H grows "
+     "by a factor of {growth by explicit Euler:.1e}."),
+    ("volume", "theory", "", "Largest deviation of a determinant from 1, with three layers: {determinant:.0e}."),
+    ("trained", "theory", "trained",
+     "Accuracy on the last 20 batches: {accuracy on the last 20 batches:.0%}. Time steps between "
+     "{time steps, from and to[0]:.3f} and {time steps, from and to[1]:.3f}; ‖w‖∞ per layer: {weight norms[0]:.2f}, "
+     "{weight norms[1]:.2f}, {weight norms[2]:.2f}."),
+    ("growth speed", "growth", "speed",
+     "{N:,} steps of two layers with 64 neurons took {CPU seconds:.1f} seconds on one core."),
+)
+TABLES = (  # results file, name of the part and key in the file, headings, row
+    ("theory", "slack", "bound / bounded quantity | minimum | median", "{key} | {least:.3g} | {median:.3g}"),
+    ("theory", "orders",
+     "L | S | paper | one path, at a given time | all paths, at a given time | all paths, over given steps | "
+     "error of the formula, over given steps",
+     "{L} | {S} | {paper} | {one way, given time:.2f} | {all ways, given time:.2f} | {all ways, given steps:.2f} | "
+     "{error of the formula, given steps:.2f}"),
+    ("theory", "profile", "module | gradient at the first 100 steps, relative to the last 100", "{key} | {value:.1e}"),
+    ("theory", "lyapunov", "module | largest Lyapunov exponent, per step", "{key} | {value:+.4f}"),
+    ("theory", "reconstruction",
+     "N | largest state | error of the recovered start, float32 | exact | worst relative error of gradients",
+     "{key} | {size:.1f} | {plain:.1e} | {exact:.0f} | {gradient:.1e}"),
+    ("growth", "worst", "a | α | w | measured per step | bound",
+     "{a} | {alpha:g} | {w:g} | {measured:.2e} | {bound:.2e}"),
+    ("growth", "fits", "α | exponent per step | largest error, as a factor | neurons",
+     "{alpha:g} | {factor:.2g} a^{a:.2f} σ^{sigma:.2f} w^{w:.2f} | {off by:.1f} | {neurons}"),
+    ("growth", "suggested", "input | N | how | Δt | ln growth | ratio, first 1 % to last 1 %",
+     "{input} | {N:,} | {how} | {dt[0]:.3g} | {ln growth:.1f} | {ratio:.1e}"),
+)
+# fmt: on
+for _name, _file, _key, _template in TEXTS:
+    results_text(PAGE, _name, _file, _key, _template)
+for _file, _name, _heading, _row in TABLES:
+    results_table(PAGE, _name, _file, _name, _heading, _row)
 
 
-def tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The blocks of the page."""
-    e, s, r, t = (result[k] for k in ("energy", "slack", "reconstruction", "trained"))
-    orders = [[row["L"], row["S"] or "-", row["paper"], *(f"{row[k]:.2f}" for k in ORDERS)] for row in result["orders"]]
-    return {
-        "energy": [
-            f"Over {e['steps']:,} steps with constant input, H moves by {e['spread, first 10,000 steps']:.2%} of its "
-            f"first value in the first 10,000 steps, and by {e['spread, last 10,000 steps']:.2%} in the last 10,000. "
-            f"Explicit Euler ends at {e['growth by explicit Euler']:.1e} times its first value."
-        ],
-        "volume": [f"Largest deviation of a determinant from 1, three layers: {result['determinant']:.0e}."],
-        "slack": table(
-            ["bound / what it bounds", "least", "median"],
-            [[k, f"{v['least']:.3g}", f"{v['median']:.3g}"] for k, v in s.items()],
-        ),
-        "orders": table(["L", "S", "paper", *ORDERS.values()], orders),
-        "profile": table(
-            ["module", "gradient at the first 100 steps, relative to the last 100"],
-            [[k, f"{v:.1e}"] for k, v in result["profile"].items()],
-        ),
-        "lyapunov": table(
-            ["module", "largest Lyapunov exponent, per step"],
-            [[k, f"{v:+.4f}"] for k, v in result["lyapunov"].items()],
-        ),
-        "reconstruction": table(
-            [
-                "N",
-                "largest state",
-                "error of the recovered start, float32",
-                "exact",
-                "worst relative error of gradients",
-            ],
-            [
-                [N, f"{v['size']:.1f}", f"{v['plain']:.1e}", f"{v['exact']:.0f}", f"{v['gradient']:.1e}"]
-                for N, v in r.items()
-            ],
-        ),
-        "trained": [
-            f"Accuracy on the last 20 batches: {t['accuracy on the last 20 batches']:.0%}. Time steps from "
-            f"{t['time steps, from and to'][0]:.3f} to {t['time steps, from and to'][1]:.3f}; ‖w‖∞ of the layers: "
-            + ", ".join(f"{v:.2f}" for v in t["weight norms"])
-            + "."
-        ],
-    }
+def _exponents(**settings: float) -> list[Mapping[str, Any]]:
+    """The neurons with the given settings."""
+    rows = load_results("growth")["exponents"]
+    return [row for row in rows if all(row[key] == value for key, value in settings.items())]
 
 
-def growth_tables(result: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The blocks of the section about the growth of gradients."""
-    rows = result["exponents"]
-    N, weights = max(row["N"] for row in rows), sorted({row["w"] for row in rows})
-    settings = sorted({(row["a"], row["alpha"], row["sigma"]) for row in rows})
+def _pivot(rows: list[Mapping[str, Any]], keys: tuple[str, ...], across: str, cell: str) -> list[dict[str, Any]]:
+    """Rows that agree in ``keys`` as one row each; the template ``cell`` fills its fields "0", "1", … by ``across``."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: tuple(row[key] for key in (*keys, across))):
+        line = found.setdefault(tuple(row[key] for key in keys), {key: row[key] for key in keys})
+        line[f"cell {len(line) - len(keys)}"] = cell.format(**row, per_step=row["ln growth"] / row["N"])
+    return list(found.values())
 
-    def at(**where: float) -> dict[str, Any]:
-        return next(row for row in rows if all(row[k] == v for k, v in where.items()))
 
-    long = []
-    for a, alpha, sigma in settings:
-        found = [at(N=N, a=a, alpha=alpha, sigma=sigma, w=w) for w in weights]
-        cells = [f"{r['ln growth']:.3g} ({r['by shear']:.3g}), {r['ln growth'] / N:.1e}" for r in found]
-        long.append([a, f"{alpha:g}", f"{sigma:g}", *cells])
-    chosen = [(a, w) for a in sorted({row["a"] for row in rows}) for w in weights]
-    lengths = [
-        [a, f"{w:g}", *(f"{r['ln growth']:.3g} ({r['small amplitude']:.3g})" for r in found)]
-        for a, w in chosen
-        for found in [[at(N=n, a=a, alpha=1.0, sigma=0.2, w=w) for n in sorted({row["N"] for row in rows})]]
+@part(PAGE, "exponents")
+def exponents() -> list[str]:
+    N = max(row["N"] for row in _exponents())
+    weights = sorted({row["w"] for row in _exponents()})
+    cell = "{ln growth:.3g} ({by shear:.3g}), {per_step:.1e}"
+    heading = "".join(f" | w = {w:g}: ln growth (formula), per step" for w in weights)
+    template = "{a} | {alpha:g} | {sigma:g}" + "".join(f" | {{cell {i}}}" for i in range(len(weights)))
+    rows = _pivot(_exponents(N=N), ("a", "alpha", "sigma"), "w", cell)
+    return [f"N = {N:,}.", "", *table(rows, "a | α | σ" + heading, template)]
+
+
+@part(PAGE, "lengths")
+def lengths() -> list[str]:
+    Ns = sorted({row["N"] for row in _exponents()})
+    heading = "a (α = 1, σ = 0.2) | w" + "".join(f" | N = {N:,}" for N in Ns)
+    template = "{a} | {w:g}" + "".join(f" | {{cell {i}}}" for i in range(len(Ns)))
+    rows = _pivot(_exponents(alpha=1.0, sigma=0.2), ("a", "w"), "N", "{ln growth:.3g} ({small amplitude:.3g})")
+    return table(rows, heading, template)
+
+
+@part(PAGE, "stacked")
+def stacked() -> list[str]:
+    rows = [
+        row | {f"per step {L}": row[f"L = {L}"] / row["N"] for L in (1, 2)} for row in load_results("growth")["stacked"]
     ]
-    head = ["a", "α", "σ", *(f"w = {w:g}: ln growth (formula), per step" for w in weights)]
-    return {
-        "exponents": [f"N = {N:,}.", "", *table(head, long)],
-        "lengths": table(
-            ["a (α = 1, σ = 0.2)", "w", *(f"N = {n:,}" for n in sorted({row["N"] for row in rows}))], lengths
-        ),
-        "worst": table(
-            ["a", "α", "w", "measured per step", "bound"],
-            [[r["a"], f"{r['alpha']:g}", f"{r['w']:g}", f"{r['measured']:.2e}", f"{r['bound']:.2e}"]
-             for r in result["worst"]],
-        ),
-        "fits": table(
-            ["α", "exponent per step", "off by a factor of, at most", "neurons"],
-            [[f"{r['alpha']:g}", f"{r['factor']:.2g} a^{r['a']:.2f} σ^{r['sigma']:.2f} w^{r['w']:.2f}",
-              f"{r['off by']:.1f}", r["neurons"]] for r in result["fits"]],
-        ),
-        "stacked": table(
-            ["a", "w", "α", "σ", "one layer: ln growth, per step", "two layers: ln growth, per step"],
-            [[f"{r[k]:g}" for k in ("a", "w", "alpha", "sigma")]
-             + [f"{r[L]:.3g}, {r[L] / r['N']:.1e}" for L in ("L = 1", "L = 2")] for r in result["stacked"]],
-        ),
-        "growth speed": [
-            f"{result['speed']['N']:,} steps of two layers with 64 neurons took {result['speed']['CPU seconds']:.1f} "
-            "seconds on one core."
-        ],
-        "layers": table(
-            ["N", "α", "Δt", "L", "ln growth", "exponent per step", "overflow at N ="],
-            [[f"{r['N']:,}", f"{r['alpha']:g}", r["dt"][0], r["layers"], f"{r['ln growth']:.1f}",
-              f"{r['exponent']:.1e}", _steps(r["overflow"])] for r in result["layers"]],
-        ),
-        "paper": table(
-            ["task", "N", "Δt", "α", "L", "N·Δt", "ln growth"],
-            [[name, f"{r['N']:,}", ", ".join(f"{dt:g}" for dt in sorted(set(r["dt"]))), f"{r['alpha']:g}", r["layers"],
-              f"{r['time']:.0f}", f"{r['ln growth']:.1f}"] for name, r in result["paper"].items()],
-        ),
-        "suggested": table(
-            ["input", "N", "how", "Δt", "ln growth", "ratio, first 1 % to last 1 %"],
-            [[r["input"], f"{r['N']:,}", r["how"], f"{r['dt'][0]:.3g}", f"{r['ln growth']:.1f}", f"{r['ratio']:.1e}"]
-             for r in result["suggested"]],
-        ),
-    }  # fmt: skip
+    return table(
+        rows,
+        "a | w | α | σ | one layer: ln growth, per step | two layers: ln growth, per step",
+        "{a:g} | {w:g} | {alpha:g} | {sigma:g} | {L = 1:.3g}, {per step 1:.1e} | {L = 2:.3g}, {per step 2:.1e}",
+    )
 
 
-def _steps(number: float | None) -> str:
-    return "never" if number is None or number == float("inf") else f"{float(f'{number:.2g}'):,.0f}"
+@part(PAGE, "layers")
+def layers() -> list[str]:
+    rows = load_results("growth")["layers"]
+    for row in rows:
+        N = row["overflow"]
+        row["overflow"] = "never" if N is None or math.isinf(N) else f"{float(f'{N:.2g}'):,.0f}"
+    return table(
+        rows,
+        "N | α | Δt | L | ln growth | exponent per step | overflow at N =",
+        "{N:,} | {alpha:g} | {dt[0]} | {layers} | {ln growth:.1f} | {exponent:.1e} | {overflow}",
+    )
 
 
-def blocks() -> dict[str, list[str]]:
-    return tables(measured("theory")) | growth_tables(measured("growth"))
+@part(PAGE, "paper")
+def paper_tasks() -> list[str]:
+    rows = load_results("growth")["paper"]
+    for row in rows.values():
+        row["steps"] = ", ".join(f"{dt:g}" for dt in sorted(set(row["dt"])))
+    return table(
+        rows,
+        "task | N | Δt | α | L | N·Δt | ln growth",
+        "{key} | {N:,} | {steps} | {alpha:g} | {layers} | {time:.0f} | {ln growth:.1f}",
+    )
 
 
-def plots() -> dict[str, Figure]:
-    plots = measured("theory_plots") | {"growth": measured("growth")["plot"]}
-    return {f"theory/{name}": Plot.from_dict(values).draw() for name, values in plots.items()}
+def _draw(name: str) -> Figure:
+    """One of the plots that ``python -m benchmarks.theory`` keeps as data."""
+    data = load_results("growth")["plot"] if name == "growth" else load_results("theory_plots")[name]
+    return Plot.from_dict(data).draw()
+
+
+FIGURES |= {f"theory/{name}": partial(_draw, name) for name in [*load_results("theory_plots"), "growth"]}

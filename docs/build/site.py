@@ -1,0 +1,178 @@
+"""The Sphinx extension of this site: API pages, docstrings as plain text, MathML equations, figures of tutorials.
+
+Sphinx's autosummary does not see names that a package re-exports with ``from a import b as b``, so the API pages list
+the public names of each module explicitly; autodoc does the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+from sphinx.ext.autodoc.typehints import record_typehints
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.inspect import signature, stringify_signature
+from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
+
+import unicornn
+
+ONE_PAGE = ("unicornn.baselines.", "unicornn.lab.tasks.")  # packages whose modules have no pages of their own
+
+LITERAL = re.compile(r"(``.*?``|:[a-z:]+:`.*?`|`[^`]+`_?)")
+MARKUP = re.compile(r"(?<!\\)(\||(?<=\w)_(?=[^\w`]|$))")
+ATTRIBUTE = re.compile(r"^(    )([\w, ]+): ")
+BREAK = re.compile(r"(?<=\d) (?=(?:%|±|×|h|min|s|ms|µs|MB|MiB|GiB|seeds?)(?:\W|$))|(?<=±) (?=\d)")
+
+
+def public_modules() -> list[str]:
+    """The names of all modules without an underscore, packages before their contents."""
+    names = [found.name for found in pkgutil.walk_packages(unicornn.__path__, "unicornn.")]
+    return ["unicornn", *(name for name in sorted(names) if "._" not in name and not name.startswith(ONE_PAGE))]
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """``__all__`` of a module, or its constants and what it or its private modules define, without an underscore."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    own = {name: getattr(thing, "__module__", None) or "" for name, thing in vars(module).items() if name[0] != "_"}
+    return [name for name, home in own.items() if name.isupper() or home.startswith(module.__name__)]
+
+
+def api_page(name: str) -> str:
+    """The source of the page of one module."""
+    members = ", ".join(public_names(importlib.import_module(name)))
+    options = f"   :members: {members}\n" if members else ""
+    return f"``{name}``\n{'=' * (len(name) + 4)}\n\n.. automodule:: {name}\n{options}"
+
+
+def write_api_pages(app: Sphinx) -> None:
+    pages = {name: api_page(name) for name in public_modules()}
+    listed = "\n".join(f"   {name}" for name in pages)
+    head = "API reference\n=============\n\nEvery public name, with its docstring and a tested example.\n"
+    pages["index"] = f"{head}\n.. toctree::\n   :maxdepth: 2\n\n{listed}\n"
+    folder = app.srcdir / "generated" / "api"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*.rst"):
+        if path.stem not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def skip_foreign_members(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Leaves out members that a class inherits from other packages, and those without a docstring."""
+    if what != "class":
+        return None
+    function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
+    own = getattr(function, "__module__", None) or ""
+    return not own.startswith("unicornn") or not inspect.getdoc(member) or name == "extra_repr" or None
+
+
+def escape(line: str) -> str:
+    r"""The line with bars and underscores at the ends of words escaped, outside literals.
+
+    Example:
+        >>> print(escape("|y_n| of ``|y|``, and classes_, n_iter_."))
+        \|y_n\| of ``|y|``, and classes\_, n_iter\_.
+    """
+    pieces = LITERAL.split(line)
+    return "".join(piece if number % 2 else MARKUP.sub(r"\\\1", piece) for number, piece in enumerate(pieces))
+
+
+def list_attributes(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Turns the section "Attributes" into a list. An entry may have several names: ``w, b, c: Weights (m,).``"""
+    if "Attributes:" in lines:
+        start = lines.index("Attributes:") + 1
+        for number in range(start, len(lines)):
+            if lines[number] and not lines[number].startswith("    "):
+                break
+            lines[number] = ATTRIBUTE.sub(r"\1- **\2**: ", lines[number])
+        lines.insert(start, "")
+
+
+def escape_docstring(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Escapes a docstring outside code; indented lines after a colon become a code block."""
+    doctest, block = False, -1  # block: the least indentation of the current block of code
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        doctest = bool(line.strip()) and (doctest or line.lstrip().startswith(">>>"))
+        if block >= 0 and line.strip() and indent < block:
+            block = -1
+        if doctest or block >= 0 or line.lstrip().startswith(".. "):
+            continue
+        lines[number] = escape(line)
+        after = next((other for other in lines[number + 1 :] if other.strip()), "")
+        if line.endswith(":") and lines[number + 1 : number + 2] == [""] and after.startswith(" " * (indent + 4)):
+            lines[number], block = lines[number] + ":", indent + 4
+
+
+def constructor_signature(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, arguments: str | None, returns: str | None
+) -> tuple[str, None] | None:
+    """Takes argument types from the constructor instead of from attributes with the same names, and the arguments too
+    where a base class hides them behind ``__new__``."""
+    if what != "class":
+        return None
+    record_typehints(app, what, name, thing.__init__, options, arguments or "", returns or "")
+    app.env.current_document.autodoc_annotations[name].pop("return", None)
+    if arguments != "(*args, **kwargs)":
+        return None
+    full = signature(thing.__init__)
+    without_self = full.replace(parameters=list(full.parameters.values())[1:])
+    return stringify_signature(without_self, show_annotation=False, show_return_annotation=False), None
+
+
+def inline_math(writer: Any, node: nodes.math) -> None:
+    """MathML is drawn by the browser: no script, no font, no network."""
+    writer.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def display_math(writer: Any, node: nodes.math_block) -> None:
+    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    raise nodes.SkipNode
+
+
+class KeepUnits(SphinxPostTransform):
+    """Puts no-break spaces between numbers and their units or deviations in the cells of tables."""
+
+    default_priority = 950
+
+    def run(self, **kwargs: Any) -> None:
+        for entry in self.document.findall(nodes.entry):
+            for text in list(entry.findall(nodes.Text)):
+                if BREAK.search(text):
+                    text.parent.replace(text, nodes.Text(BREAK.sub("\xa0", text)))
+
+
+def scrape_figures(block: Any, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """The figures of a tutorial's cell: pyplot's, and a figure that is the value of the cell, as in a notebook."""
+    text = matplotlib_scraper(block, variables, settings)
+    value = variables["example_globals"].get("___")  # sphinx-gallery's name for a cell's value
+    if isinstance(value, Figure):
+        path = next(variables["image_path_iterator"])
+        value.savefig(path, dpi=100)
+        text += figure_rst([path], settings["src_dir"])
+    return text
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", write_api_pages)
+    app.connect("autodoc-skip-member", skip_foreign_members)
+    app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before Napoleon
+    app.connect("autodoc-process-docstring", escape_docstring, priority=600)  # after Napoleon
+    app.connect("autodoc-process-signature", constructor_signature, priority=600)
+    app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))
+    app.add_post_transform(KeepUnits)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
