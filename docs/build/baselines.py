@@ -11,23 +11,12 @@ from docs.build.pages import figure, load_results, part, provenance, table
 from unicornn.lab.bench._chart import chart, fastest_first
 
 PAGE = "docs/baselines.md"
-CONSTANT = 1.5  # memory counts as constant if it grows by less than this from the shortest to the longest sequence
 
 
 def size_text(result: Mapping[str, Any]) -> str:
     """The sizes of a benchmark at its shortest length, in one phrase."""
     N, (b, d, m) = result["sizes"]["N"][0], (result["sizes"][letter] for letter in "bdm")
     return f"N={N}, b={b}, " + (f"d=m={m}" if d == m else f"d={d}, m={m}")
-
-
-def memory_growth(memory: Mapping[str, float], slope: float | None) -> str | None:
-    """How the memory of a training step depends on N."""
-    if not memory or slope is None:
-        return None
-    first, *_, last = memory.values()
-    if last < CONSTANT * max(first, 1.0):
-        return "constant, " + (f"{last:.0f} MiB" if last >= 1 else "below 1 MiB")
-    return f"O(N), {slope:.0f} MiB per 1000 steps"
 
 
 def _relative_time(result: Mapping[str, Any], name: str) -> str | None:
@@ -41,20 +30,17 @@ def _relative_time(result: Mapping[str, Any], name: str) -> str | None:
 @part(PAGE, "measured")
 def measurements() -> list[str]:
     speed, worms = load_results("bench/baselines"), load_results("bench/baselines-worms")
-    longest, rows = speed["sizes"]["N"][-1], []
+    lengths, rows = sorted({int(N) for model in speed["models"].values() for N in model["memory"]}), []
     for name in fastest_first(speed):
         model = speed["models"][name]
-        gradient, memory = model["options"].get("gradient"), model["memory"].get(str(longest))
-        rows.append({
-            "name": f"`{model['model']}`" + (f", {gradient}" if gradient else ""),
-            "layers": model["layers"],
-            "short": _relative_time(speed, name),
-            "long": _relative_time(worms, name),
-            "memory": None if memory is None else max(memory, 0.0),
-            "growth": memory_growth(model["memory"], model["MiB_per_1000_steps"]),
-        })  # fmt: skip
-    heading = f"model | L | time, {size_text(speed)} | time, {size_text(worms)} | memory, N={longest} | against N"
-    return table(rows, heading, "{name} | {layers} | {short} | {long} | {memory:.0f} MiB | {growth}")
+        label = f"`{model['model']}`" + (f", {gradient}" if (gradient := model["options"].get("gradient")) else "")
+        row = {"name": label, "short": _relative_time(speed, name), "long": _relative_time(worms, name)}
+        memory = {f"memory {N}": max(MiB, 0.0) for N, MiB in model["memory"].items()}
+        rows.append(row | memory | {"layers": model["layers"]})
+    heading = f"model | L | time, {size_text(speed)} | time, {size_text(worms)}"
+    heading += "".join(f" | memory, N={N}" for N in lengths)
+    cells = "".join(f" | {{memory {N}:.0f}} MiB" for N in lengths)
+    return table(rows, heading, "{name} | {layers} | {short} | {long}" + cells)
 
 
 @part(PAGE, "about")

@@ -70,4 +70,4 @@ def gpu_measurements() -> list[str]:
     if not (RESULTS / "gpu.json").exists():
         return ["No measurements on a GPU are available yet."]
     result = load_results("gpu")
-    return [f"On {result['card']}:", "", "```", *result["tables"], "```", "", provenance(result)]
+    return [f"On {result['device']}:", "", "```", *result["tables"], "```", "", provenance(result)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from docs.build.pages import RESULTS, figure, fill_in, load_results, part, provenance, table
@@ -18,7 +17,7 @@ LAST_STAGE = {"recall": 1_000_000, "adding": 10_000}
 PEAK = "{peak memory, GiB:.2f} GiB, {CPU seconds:.1f} s"
 METRIC = {"recall": "{:.1%}", "adding": "{:.4f}"}
 SMOOTHED = 10  # batches averaged in a learning curve
-Result = Mapping[str, Any]
+Result = dict[str, Any]
 
 
 def results_of_task(task: str) -> list[Result]:
@@ -39,8 +38,8 @@ def _tested(run: Result) -> str | None:
 
 
 def _outcome(run: Result) -> str:
-    last = run["stages"][-1] if run["stages"] else {"N": 0, "why": "nothing was measured"}
-    if not last.get("mastered"):
+    last = run["stages"][-1]
+    if not last["mastered"]:
         return f"at N = {last['N']:,}: {last['why'].replace('the time was over', 'out of time')}"
     return "all stages mastered" if last["N"] >= LAST_STAGE[run["task"]] else "stopped early"
 
@@ -82,23 +81,13 @@ def horizon() -> list[str]:
 
 
 def _learning_curves(task: str, label: str, scale: str) -> Figure:
-    """The metric during training against CPU time; a dotted line marks where a model's sequences get longer."""
-    lines, marks = [], []
-    for number, run in enumerate(results_of_task(task)):
-        points = run["curve"]["N, CPU seconds, loss, metric"]
-        stages = [[p[3] for p in stage] for _, stage in itertools.groupby(points, key=lambda p: p[0])]
-        minutes, values = [p[1] / 60 for p in points], [value for stage in stages for value in _smoothed(stage)]
-        lines.append(Line(run["model"], minutes, values))
-        marks += [(minutes[i], f"C{number}") for i in itertools.accumulate(len(stage) for stage in stages[:-1])]
-    drawn = Plot("", [Panel("CPU minutes", label, lines, {"xscale": "log", "yscale": scale})]).draw()
-    for minute, colour in marks:
-        drawn.axes[0].axvline(minute, color=colour, linewidth=0.6, linestyle=":")
-    return drawn
-
-
-def _smoothed(values: Sequence[float]) -> list[float]:
-    windows = [values[max(0, i - SMOOTHED + 1) : i + 1] for i in range(len(values))]
-    return [sum(window) / len(window) for window in windows]
+    """The metric during training against CPU time, smoothed within each stage of sequence lengths."""
+    lines = []
+    for run in results_of_task(task):
+        curve = pd.DataFrame(run["curve"]["N, CPU seconds, loss, metric"], columns=["N", "seconds", "loss", "metric"])
+        smoothed = curve.groupby("N", sort=False)["metric"].rolling(SMOOTHED, min_periods=1).mean()
+        lines.append(Line(run["model"], (curve["seconds"] / 60).tolist(), smoothed.tolist()))
+    return Plot("", [Panel("CPU minutes", label, lines, {"xscale": "log", "yscale": scale})]).draw()
 
 
 figure("long_recall")(partial(_learning_curves, "recall", "accuracy in training", "linear"))

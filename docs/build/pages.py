@@ -81,7 +81,7 @@ def table(rows: Any, heading: str, row: str) -> list[str]:
         ['| N | time |', '| --- | --- |', '| 1,000 | 5.1 ms |', '| 2,000 | – |']
     """
     if isinstance(rows, Mapping):
-        rows = [{"key": key} | (item if isinstance(item, Mapping) else {"value": item}) for key, item in rows.items()]
+        rows = [{"key": key, **(item if isinstance(item, Mapping) else {"value": item})} for key, item in rows.items()]
     lines = [heading.split(" | "), ["---"] * (heading.count(" | ") + 1)]
     for values in rows:
         lines.append([fill_in(cell, values).replace("|", r"\|") for cell in row.split(" | ")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -85,16 +85,12 @@ def metric(run: Record) -> Metric:
     return Metric(run["metric"], run["more_is_better"])
 
 
-def score_text(runs: Sequence[Record]) -> str:
-    """Mean and standard deviation of the test metric, and the number of seeds."""
-    scores = [run["result"]["test"] for run in runs]
-    if len(scores) == 1:
-        return metric(runs[0]).text(scores[0])
-    return f"{metric(runs[0]).text(fmean(scores), stdev(scores))} ({len(scores)} seeds)"
-
-
-def mean_time(runs: Sequence[Record]) -> str:
-    return duration(fmean(run["result"]["seconds"] for run in runs))
+def outcome(runs: Sequence[Record]) -> Record:
+    """The test metric of some runs, mean and standard deviation over seeds, and their mean time, as text."""
+    scores, text = [run["result"]["test"] for run in runs], metric(runs[0]).text
+    several = len(scores) > 1
+    test = f"{text(fmean(scores), stdev(scores))} ({len(scores)} seeds)" if several else text(scores[0])
+    return {"test": test, "time": duration(fmean(run["result"]["seconds"] for run in runs))}
 
 
 def published(task: str, model: str, **options: Any) -> str:
@@ -114,7 +110,7 @@ def _by_protocol(source: str) -> str:
     (run,) = finished_runs(source)
     epochs, planned = run["result"]["epochs"], tasks.find(run["task"]).training.epochs
     if epochs >= planned:
-        return score_text([run])
+        return str(outcome([run])["test"])
     theirs = dict(zip(*load_results("reproduction/authors")["curves"][source.partition("/")[2]].values(), strict=True))
     ours, authors = (metric(run).text(value) for value in (run["curve"]["valid"][-1], theirs[epochs]))
     return f"validation {ours} (authors' {authors}) after {epochs} of {planned} epochs"
@@ -127,12 +123,9 @@ def summary() -> list[str]:
         row: Record = {"title": experiment.title, "changes": experiment.changes}
         row["paper"] = published(experiment.task, "unicornn", units=experiment.units, F=experiment.F)
         row["protocol"] = _by_protocol(experiment.protocol) if experiment.protocol else None
-        if experiment.recipe:
-            runs = finished_runs(experiment.recipe)
-            row |= {"recipe": score_text(runs), "time": mean_time(runs)}
-        rows.append(row)
+        rows.append(row | (outcome(finished_runs(experiment.recipe)) if experiment.recipe else {}))
     heading = "result | paper | paper's protocol, here | our recipe, here | time on one core | changes in our recipe"
-    return table(rows, heading, "{title} | {paper} | {protocol} | {recipe} | {time} | {changes}")
+    return table(rows, heading, "{title} | {paper} | {protocol} | {test} | {time} | {changes}")
 
 
 def commands(*recipes: str) -> list[str]:
@@ -175,17 +168,12 @@ def worms() -> list[str]:
 @part(PAGE, "lorenz")
 def lorenz() -> list[str]:
     """Models by F; ours at the paper's size, with the longest training, and as one wide layer."""
-
     rows = []
     runs = grouped(finished_runs("lorenz/.* scales/lorenz-both"), lambda run: re.sub(r"-\d$", "", run["name"]))
     for each in runs.values():
         chosen, model = {"num_layers": 1} | settings(each[0]), each[0]["model"]
-        results = {
-            "test": score_text(each),
-            "time": mean_time(each),
-            "paper": published("lorenz96", model, F=chosen["F"]),
-        }
-        rows.append(chosen | results | {"model": model, "parameters": each[0]["parameters"]})
+        chosen |= outcome(each) | {"paper": published("lorenz96", model, F=chosen["F"])}
+        rows.append(chosen | {"model": model, "parameters": each[0]["parameters"]})
     rows.sort(key=lambda row: (row["F"], row["model"] != "unicornn", row["model"], row["test"]))
     return table(
         rows,
@@ -223,7 +211,7 @@ def _curves(title: str, authors: str, sources: dict[str, str]) -> Panel:
     return Panel("epoch", label, lines, {"xscale": "log", "yscale": yscale, "title": title})
 
 
-def _against(label: str, lines: dict[str, Sequence[Record]], key: str) -> Panel:
+def _against(label: str, lines: Mapping[str, Sequence[Record]], key: str) -> Panel:
     """Mean test accuracy against a setting."""
     drawn = []
     for name, runs in lines.items():

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import shutil
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.ext.autodoc.typehints import record_typehints
-from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.inspect import signature, stringify_signature
 from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
 
@@ -27,10 +28,10 @@ import unicornn
 
 ONE_PAGE = ("unicornn.baselines.", "unicornn.lab.tasks.")  # packages whose modules have no pages of their own
 
+BOUND = re.compile(r"^(?:from \S+ import (\w+) as \1$|(?:def|class) (\w+)|([A-Z]\w*)(?::.*)? = )", re.MULTILINE)
 LITERAL = re.compile(r"(``.*?``|:[a-z:]+:`.*?`|`[^`]+`_?)")
 MARKUP = re.compile(r"(?<!\\)(\||(?<=\w)_(?=[^\w`]|$))")
 ATTRIBUTE = re.compile(r"^(    )([\w, ]+): ")
-BREAK = re.compile(r"(?<=\d) (?=(?:%|±|×|h|min|s|ms|µs|MB|MiB|GiB|seeds?)(?:\W|$))|(?<=±) (?=\d)")
 
 
 def public_modules() -> list[str]:
@@ -40,18 +41,30 @@ def public_modules() -> list[str]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """``__all__`` of a module, or its constants and what it or its private modules define, without an underscore."""
+    """``__all__`` of a module, or the names without an underscore that it defines or re-exports, except modules."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    own = {name: getattr(thing, "__module__", None) or "" for name, thing in vars(module).items() if name[0] != "_"}
-    return [name for name, home in own.items() if name.isupper() or home.startswith(module.__name__)]
+    names = ["".join(groups) for groups in BOUND.findall(inspect.getsource(module))]
+    return [name for name in names if name[0] != "_" and not isinstance(getattr(module, name), ModuleType)]
 
 
 def api_page(name: str) -> str:
     """The source of the page of one module."""
-    members = ", ".join(public_names(importlib.import_module(name)))
-    options = f"   :members: {members}\n" if members else ""
-    return f"``{name}``\n{'=' * (len(name) + 4)}\n\n.. automodule:: {name}\n{options}"
+    module = importlib.import_module(name)
+    lines = [f"``{name}``", "=" * (len(name) + 4), "", f".. automodule:: {name}", ""]
+    for each in public_names(module):
+        thing, full = getattr(module, each), f"{name}.{each}"
+        if isinstance(thing, type) and issubclass(thing, BaseException):
+            lines += [f".. autoexception:: {full}", "   :show-inheritance:", ""]
+        elif isinstance(thing, type):
+            lines += [f".. autoclass:: {full}", "   :members:", "   :inherited-members:", ""]
+        elif inspect.isroutine(thing):
+            lines += [f".. autofunction:: {full}", ""]
+        elif ("", each) in ModuleAnalyzer.for_module(name).find_attr_docs():
+            lines += [f".. autodata:: {full}", "   :no-value:", ""]
+        else:
+            lines += [f".. py:data:: {full}", f"   :type: {type(thing).__name__}", ""]
+    return "\n".join(lines)
 
 
 def write_api_pages(app: Sphinx) -> None:
@@ -60,23 +73,18 @@ def write_api_pages(app: Sphinx) -> None:
     head = "API reference\n=============\n\nEvery public name, with its docstring and a tested example.\n"
     pages["index"] = f"{head}\n.. toctree::\n   :maxdepth: 2\n\n{listed}\n"
     folder = app.srcdir / "generated" / "api"
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob("*.rst"):
-        if path.stem not in pages:
-            path.unlink()
+    shutil.rmtree(folder, ignore_errors=True)  # pages of modules that no longer exist
+    folder.mkdir(parents=True)
     for name, text in pages.items():
-        path = folder / f"{name}.rst"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        (folder / f"{name}.rst").write_text(text, encoding="utf-8")
 
 
-def skip_foreign_members(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Leaves out members that a class inherits from other packages, and those without a docstring."""
-    if what != "class":
-        return None
+def skip_foreign_members(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool:
+    """Leaves out attributes, undocumented members, and those that a class inherits from other packages."""
     function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
-    own = getattr(function, "__module__", None) or ""
-    return not own.startswith("unicornn") or not inspect.getdoc(member) or name == "extra_repr" or None
+    foreign = not str(getattr(function, "__module__", "")).startswith("unicornn")
+    shown = callable(member) or isinstance(member, property | classmethod | staticmethod)
+    return skip or foreign or not shown or not inspect.getdoc(member) or name == "extra_repr"
 
 
 def escape(line: str) -> str:
@@ -92,13 +100,15 @@ def escape(line: str) -> str:
 
 def list_attributes(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Turns the section "Attributes" into a list. An entry may have several names: ``w, b, c: Weights (m,).``"""
-    if "Attributes:" in lines:
-        start = lines.index("Attributes:") + 1
-        for number in range(start, len(lines)):
-            if lines[number] and not lines[number].startswith("    "):
-                break
-            lines[number] = ATTRIBUTE.sub(r"\1- **\2**: ", lines[number])
-        lines.insert(start, "")
+    if "Attributes:" not in lines:
+        return
+    start = lines.index("Attributes:") + 1
+    end = next((n for n in range(start, len(lines)) if lines[n] and not lines[n].startswith("    ")), len(lines))
+    found = [""]
+    for line in lines[start:end]:
+        entry = ATTRIBUTE.sub(r"\1- **\2**: ", line)
+        found += ["", line] if entry == line and line[4:5].strip() else [entry]  # a paragraph ends the list
+    lines[start:end] = found
 
 
 def escape_docstring(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -144,18 +154,6 @@ def display_math(writer: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-class KeepUnits(SphinxPostTransform):
-    """Puts no-break spaces between numbers and their units or deviations in the cells of tables."""
-
-    default_priority = 950
-
-    def run(self, **kwargs: Any) -> None:
-        for entry in self.document.findall(nodes.entry):
-            for text in list(entry.findall(nodes.Text)):
-                if BREAK.search(text):
-                    text.parent.replace(text, nodes.Text(BREAK.sub("\xa0", text)))
-
-
 def scrape_figures(block: Any, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The figures of a tutorial's cell: pyplot's, and a figure that is the value of the cell, as in a notebook."""
     text = matplotlib_scraper(block, variables, settings)
@@ -174,5 +172,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", escape_docstring, priority=600)  # after Napoleon
     app.connect("autodoc-process-signature", constructor_signature, priority=600)
     app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))
-    app.add_post_transform(KeepUnits)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from docs.build.baselines import size_text
 from docs.build.long import longest_mastered, results_of_task
-from docs.build.pages import figure, fill_in, load_results, part, provenance, table
+from docs.build.pages import figure, load_results, part, provenance, results_text, table
 from unicornn.theory.plots import Line, Panel, Plot
 
 PAGE = "docs/speed.md"
@@ -36,8 +36,8 @@ def training_steps(result: Result) -> list[str]:
             row = {"name": label, "layers": models[name]["layers"], **time}
             rows.append(row | {f"forward {key}": value for key, value in (forward or {}).items()})
     heading = "model | L | training step | relative to ours | forward pass | relative to ours"
-    row = "{name} | {layers} | {ms:.0f} ms | {ratio:.1f} × | {forward ms:.0f} ms | {forward ratio:.1f} ×"
-    return [f"**{size_text(result)}**", "", *table(rows, heading, row), ""]
+    template = "{name} | {layers} | {ms:.0f} ms | {ratio:.1f} × | {forward ms:.0f} ms | {forward ratio:.1f} ×"
+    return [f"**{size_text(result)}**", "", *table(rows, heading, template), ""]
 
 
 @part(PAGE, "speed")
@@ -57,16 +57,12 @@ def alternating(name: str) -> list[str]:
         "sizes | LSTM, training, `stored` | LSTM, training, `reversible` | LSTM, forward | minGRU, training",
         "{sizes} | {stored:.1f} × | {reversible:.1f} × | {forward:.1f} × | {minGRU:.1f} ×",
     )
-    return [*lines, "", _compiled_for(result)]
+    return [*lines, "", f"{provenance(result)} Kernels compiled for {result['processor']}."]
 
 
 part("README.md", "speed")(partial(alternating, "rivals"))
 part(PAGE, "rivals")(partial(alternating, "rivals"))
 part(PAGE, "avx2")(partial(alternating, "avx2"))
-
-
-def _compiled_for(result: Result) -> str:
-    return f"{provenance(result)} Kernels compiled for {result['processor']}."
 
 
 @part(PAGE, "stream")
@@ -79,24 +75,11 @@ def stream_step() -> list[str]:
     ]
 
 
-@part(PAGE, "single")
-def one_long_sequence() -> list[str]:
-    result = load_results("speed")["single"]
-    text = (
-        'A training step on one sequence of {N:,} steps with m={m}, {L} layers and `gradient="reversible"` takes '
-        "{us_a_step:.2f} µs per time step on one core."
-    )
-    return [fill_in(text, result), "", _compiled_for(result)]
-
-
-@part(PAGE, "together")
-def two_programs() -> list[str]:
-    result = load_results("speed")["together"]
-    rows = {threads: times | {"ratio": times["each_of_two_ms"] / times["alone_ms"]}
-            for threads, times in result.items() if threads.isdecimal()}  # fmt: skip
-    heading = "threads per program | alone | two at once, each | ratio"
-    lines = table(rows, heading, "{key} | {alone_ms:.0f} ms | {each_of_two_ms:.0f} ms | {ratio:.2f}")
-    return [*lines, "", _compiled_for(result)]
+results_text(
+    PAGE, "single", "speed", "single",
+    "A training step on one sequence of {N:,} steps with m={m}, {L} layers and `gradient=\"reversible\"` takes "
+    "{us_a_step:.2f} µs per time step on one core (`{command}`).",
+)  # fmt: skip
 
 
 @part(PAGE, "about")

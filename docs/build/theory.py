@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from docs.build.pages import FIGURES, load_results, part, results_table, results_text, table
@@ -53,46 +52,41 @@ for _file, _name, _heading, _row in TABLES:
     results_table(PAGE, _name, _file, _name, _heading, _row)
 
 
-def _exponents(**settings: float) -> list[Mapping[str, Any]]:
-    """The neurons with the given settings."""
-    rows = load_results("growth")["exponents"]
-    return [row for row in rows if all(row[key] == value for key, value in settings.items())]
+def _pivot(rows: pd.DataFrame, index: dict[str, str], across: str, label: str, cell: str) -> list[str]:
+    """A table with a row per value of the ``index`` columns (heading by name), and a column per value of ``across``."""
+    rows = rows.assign(cell=[cell.format(**row) for row in rows.to_dict("records")])
+    wide = rows.pivot(index=list(index), columns=across, values="cell")
+    heading = " | ".join([*index.values(), *(label.format(value) for value in wide.columns)])
+    wide.columns = [f"cell {number}" for number in range(len(wide.columns))]
+    template = " | ".join([*(f"{{{name}:g}}" for name in index), *(f"{{{name}}}" for name in wide.columns)])
+    return table(wide.reset_index().to_dict("records"), heading, template)
 
 
-def _pivot(rows: list[Mapping[str, Any]], keys: tuple[str, ...], across: str, cell: str) -> list[dict[str, Any]]:
-    """Rows that agree in ``keys`` as one row each; the template ``cell`` fills its fields "0", "1", … by ``across``."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: tuple(row[key] for key in (*keys, across))):
-        line = found.setdefault(tuple(row[key] for key in keys), {key: row[key] for key in keys})
-        line[f"cell {len(line) - len(keys)}"] = cell.format(**row, per_step=row["ln growth"] / row["N"])
-    return list(found.values())
+def _exponents() -> pd.DataFrame:
+    rows = pd.DataFrame(load_results("growth")["exponents"])
+    return rows.assign(per_step=rows["ln growth"] / rows["N"])
 
 
 @part(PAGE, "exponents")
 def exponents() -> list[str]:
-    N = max(row["N"] for row in _exponents())
-    weights = sorted({row["w"] for row in _exponents()})
-    cell = "{ln growth:.3g} ({by shear:.3g}), {per_step:.1e}"
-    heading = "".join(f" | w = {w:g}: ln growth (formula), per step" for w in weights)
-    template = "{a} | {alpha:g} | {sigma:g}" + "".join(f" | {{cell {i}}}" for i in range(len(weights)))
-    rows = _pivot(_exponents(N=N), ("a", "alpha", "sigma"), "w", cell)
-    return [f"N = {N:,}.", "", *table(rows, "a | α | σ" + heading, template)]
+    N = _exponents()["N"].max()
+    label, cell = "w = {:g}: ln growth (formula), per step", "{ln growth:.3g} ({by shear:.3g}), {per_step:.1e}"
+    index = {"a": "a", "alpha": "α", "sigma": "σ"}
+    return [f"N = {N:,}.", "", *_pivot(_exponents().query("N == @N"), index, "w", label, cell)]
 
 
 @part(PAGE, "lengths")
 def lengths() -> list[str]:
-    Ns = sorted({row["N"] for row in _exponents()})
-    heading = "a (α = 1, σ = 0.2) | w" + "".join(f" | N = {N:,}" for N in Ns)
-    template = "{a} | {w:g}" + "".join(f" | {{cell {i}}}" for i in range(len(Ns)))
-    rows = _pivot(_exponents(alpha=1.0, sigma=0.2), ("a", "w"), "N", "{ln growth:.3g} ({small amplitude:.3g})")
-    return table(rows, heading, template)
+    rows = _exponents().query("alpha == 1 and sigma == 0.2")
+    index = {"a": "a (α = 1, σ = 0.2)", "w": "w"}
+    return _pivot(rows, index, "N", "N = {:,}", "{ln growth:.3g} ({small amplitude:.3g})")
 
 
 @part(PAGE, "stacked")
 def stacked() -> list[str]:
-    rows = [
-        row | {f"per step {L}": row[f"L = {L}"] / row["N"] for L in (1, 2)} for row in load_results("growth")["stacked"]
-    ]
+    rows = load_results("growth")["stacked"]
+    for row in rows:
+        row |= {f"per step {L}": row[f"L = {L}"] / row["N"] for L in (1, 2)}
     return table(
         rows,
         "a | w | α | σ | one layer: ln growth, per step | two layers: ln growth, per step",
