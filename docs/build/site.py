@@ -88,12 +88,7 @@ def skip_foreign_members(app: Sphinx, what: str, name: str, member: Any, skip: b
 
 
 def escape(line: str) -> str:
-    r"""The line with bars and underscores at the ends of words escaped, outside literals.
-
-    Example:
-        >>> print(escape("|y_n| of ``|y|``, and classes_, n_iter_."))
-        \|y_n\| of ``|y|``, and classes\_, n_iter\_.
-    """
+    """The line with bars and underscores at the ends of words escaped, outside literals."""
     pieces = LITERAL.split(line)
     return "".join(piece if number % 2 else MARKUP.sub(r"\\\1", piece) for number, piece in enumerate(pieces))
 
