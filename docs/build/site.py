@@ -26,7 +26,7 @@ from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
 
 import unicornn
 
-ONE_PAGE = ("unicornn.baselines.", "unicornn.lab.tasks.")  # packages whose modules have no pages of their own
+ONE_PAGE = ("unicornn.baselines.", "unicornn.lab.tasks.")  # packages whose modules have no separate pages
 
 BOUND = re.compile(r"^(?:from \S+ import (\w+) as \1$|(?:def|class) (\w+)|([A-Z]\w*)(?::.*)? = )", re.MULTILINE)
 LITERAL = re.compile(r"(``.*?``|:[a-z:]+:`.*?`|`[^`]+`_?)")
@@ -150,7 +150,7 @@ def display_math(writer: Any, node: nodes.math_block) -> None:
 
 
 def scrape_figures(block: Any, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The figures of a tutorial's cell: pyplot's, and a figure that is the value of the cell, as in a notebook."""
+    """The plots of a cell: those of pyplot, and a figure that is the value of the cell, as in a notebook."""
     text = matplotlib_scraper(block, variables, settings)
     value = variables["example_globals"].get("___")  # sphinx-gallery's name for a cell's value
     if isinstance(value, Figure):

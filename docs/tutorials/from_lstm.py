@@ -36,8 +36,8 @@ for module in (lstm, layer):
 # - **There are no gates.** Each neuron is an oscillator with a position y and a velocity z, driven by the input. It
 #   does not forget; to discard the past, start from a new state.
 # - **Dropout uses one mask per sequence**, after each layer, instead of a new one at each step.
-# - **Outputs are optional.** With ``output="last"`` only the last output is stored, and the backward pass recomputes the
-#   states backwards in time. Memory then does not depend on N.
+# - **Outputs are optional.** With ``output="last"`` only the last output is stored, and the backward pass recomputes
+#   the states backwards in time. Memory then does not depend on N.
 
 last, state = layer(u, output="last")
 last.square().mean().backward()
@@ -100,8 +100,8 @@ plt.show()
 # How to choose dt
 # ----------------
 # Δt is the scale of all time steps; the layer learns one factor per neuron. It determines how slow a signal the layer
-# can follow, and how much gradients grow along the sequence: oscillators that are driven for long are weakly chaotic, so
-# gradients grow with the length. ``suggest_dt`` returns a Δt that keeps the growth small:
+# can follow, and how much gradients grow along the sequence: oscillators that are driven for long are weakly chaotic,
+# so gradients grow with the length. ``suggest_dt`` returns a Δt that keeps the growth small:
 
 for N in (500, 10_000, 100_000, 1_000_000):
     print(f"N = {N:>9,}: dt = {suggest_dt(N):.4f}")
@@ -125,10 +125,10 @@ plots.growth(right, u).draw()
 # %%
 # How to choose alpha
 # -------------------
-# α is the stiffness of a spring that pulls every oscillator back to rest. With α = 0 only the tanh does so, and the layer
-# integrates its input, which suits signals that have to be summed. With a large α, oscillations are fast and small, which
-# suits noisy inputs and long sequences. The paper's values are between 0 and 30. Keep a²(α + w) well below 4, where a is
-# a neuron's time step; beyond 4 the oscillation is unstable.
+# α is the stiffness of a spring that pulls every oscillator back to rest. With α = 0 only the tanh does so, and the
+# layer integrates its input, which suits signals that have to be summed. With a large α, oscillations are fast and
+# small, which suits noisy inputs and long sequences. The paper's values are between 0 and 30. Keep a²(α + w) well below
+# 4, where a is a neuron's time step; beyond 4 the oscillation is unstable.
 
 u = torch.randn(2000, 1, 2)
 for alpha in (0.0, 1.0, 10.0):
@@ -149,11 +149,12 @@ plt.show()
 plots.time_steps(trained).draw()
 
 # %%
-# - **Gradient norm.** If it grows from epoch to epoch, use a smaller ``dt``, a larger ``alpha``, or ``horizon=H``, which
-#   makes the gradient decay over H steps and does not change the output. A gradient that overflows raises a warning.
+# - **Gradient norm.** If it grows from epoch to epoch, use a smaller ``dt``, a larger ``alpha``, or ``horizon=H``,
+#   which makes the gradient decay over H steps and does not change the output. A gradient that overflows raises a
+#   warning.
 # - **Range of the states.** Beyond 131,072 reversal is no longer exact, which raises an error.
-# - **Time and memory.** ``gradient="stored"`` is faster; with ``gradient="reversible"`` (the default) memory does not grow
-#   with N. The gradients are identical, bit for bit:
+# - **Time and memory.** ``gradient="stored"`` is faster; with ``gradient="reversible"`` (the default) memory does not
+#   grow with N. The gradients are identical, bit for bit:
 
 u = torch.randn(1000, 2, 2)
 gradients = []

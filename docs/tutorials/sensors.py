@@ -122,8 +122,8 @@ pd.DataFrame(model.predict_proba(X_test), columns=model.classes_, index=names[te
 # %%
 # Save
 # ----
-# A saved model is a folder with weights, settings and a readable model card. It contains no pickles, and loading rejects
-# files that were changed.
+# A saved model is a folder with weights, settings and a readable model card. It contains no pickles, and loading
+# rejects files that were changed.
 
 with tempfile.TemporaryDirectory() as folder:
     model.save_pretrained(folder)

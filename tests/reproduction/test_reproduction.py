@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 
 import pytest
@@ -39,7 +40,7 @@ def test_planned_runs_are_valid(group, accepted):
 def test_published_recipes_are_valid(name, accepted):
     for number, command in enumerate(commands(*RECIPES[name])[1:-1]):
         assert not re.search("--seed|fold=", command)
-        accepted(f"{name}-{number}", command.split()[2:])
+        accepted(f"{name}-{number}", shlex.split(command)[2:])
 
 
 def test_driver_trains_resumes_and_records(tmp_path, monkeypatch, capsys):
