@@ -63,7 +63,7 @@ def api_page(name: str) -> str:
         elif ("", each) in ModuleAnalyzer.for_module(name).find_attr_docs():
             lines += [f".. autodata:: {full}", "   :no-value:", ""]
         else:
-            lines += [f".. py:data:: {full}", f"   :type: {type(thing).__name__}", ""]
+            lines += [f".. py:data:: {each}", f"   :type: {type(thing).__name__}", ""]  # automodule sets the module
     return "\n".join(lines)
 
 
