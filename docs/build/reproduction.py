@@ -171,7 +171,7 @@ def lorenz() -> list[str]:
     rows = []
     runs = grouped(finished_runs("lorenz/.* scales/lorenz-both"), lambda run: re.sub(r"-\d$", "", run["name"]))
     for each in runs.values():
-        chosen, model = {"num_layers": 1} | settings(each[0]), each[0]["model"]
+        chosen, model = {"num_layers": 1, **settings(each[0])}, each[0]["model"]
         chosen |= outcome(each) | {"paper": published("lorenz96", model, F=chosen["F"])}
         rows.append(chosen | {"model": model, "parameters": each[0]["parameters"]})
     rows.sort(key=lambda row: (row["F"], row["model"] != "unicornn", row["model"], row["test"]))

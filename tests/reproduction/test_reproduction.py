@@ -71,9 +71,8 @@ def test_records_of_other_and_finished_runs_are_kept(tmp_path):
     driver.update_records(path, [finished, stopped])
     kept = {record["name"]: record["result"] for record in json.loads(path.read_text())}
     assert kept == {"elsewhere": {"test": 1}, "b": {"test": 2}, "a": finished.result}
-    path.unlink()
-    driver.update_records(path, [stopped])
-    (begun,) = json.loads(path.read_text())
+    driver.update_records(tmp_path / "new.json", [stopped])
+    (begun,) = json.loads((tmp_path / "new.json").read_text())
     assert (begun["result"], begun["curve"]["epoch"]) == (None, [1])
 
 
