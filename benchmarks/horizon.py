@@ -1,7 +1,6 @@
-"""What ``horizon`` costs: ``python -m benchmarks.horizon`` writes results/horizon.json.
+"""The cost of ``horizon``: ``python -m benchmarks.horizon`` writes results/horizon.json.
 
-A step of training with a horizon of 1,000 steps, between two without, at the paper's longest task, at a wide layer and
-at one very long sequence; the median of the rounds' own ratios.
+Training steps with a horizon of 1,000 steps, in alternation with steps without one; the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -17,37 +16,33 @@ from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import WARM_UP, ratio, rounds, training_step
 
 ROOT = Path(__file__).parent.parent
-H = 1000
-SETTINGS = {
-    "N = 17,984, b = 8, d = 6, m = 32, L = 2": (17_984, 8, 6, 32, 2),
-    "N = 1,000, b = 128, d = 128, m = 128, L = 2": (1000, 128, 128, 128, 2),
-    "N = 100,000, b = 1, d = 1, m = 48, L = 3": (100_000, 1, 1, 48, 3),
-}
-LIMIT = 20.0  # seconds for one ratio
+HORIZON = 1000
+SETTINGS = ((17_984, 8, 6, 32, 2), (1000, 128, 128, 128, 2), (100_000, 1, 1, 48, 3))  # N, b, d, m, L
+RATIO_SECONDS = 20.0  # time limit for one ratio
 
 
 def cost(N: int, b: int, d: int, m: int, L: int, gradient: str) -> dict[str, float]:
-    """Times in milliseconds, with a horizon and without, and their ratio."""
+    """Milliseconds of a training step with and without a horizon, and their ratio."""
     torch.manual_seed(0)
     u = torch.randn(N, b, d)
-    without, with_horizon = (UnICORNN(d, m, L, dt=0.01, gradient=gradient, horizon=h) for h in (None, H))
-    for layer in (without, with_horizon):
+    layers = [UnICORNN(d, m, L, dt=0.01, gradient=gradient, horizon=horizon) for horizon in (None, HORIZON)]
+    for layer in layers:
         training_step(layer, u[:WARM_UP], "last")
-    found = ratio(
-        rounds(partial(training_step, without, u, "last"), partial(training_step, with_horizon, u, "last"), LIMIT)
-    )
-    return {"without": found["ours_ms"], "with": found["ms"], "ratio": found["ratio"], "rounds": found["rounds"]}
+    without, with_horizon = (partial(training_step, layer, u, "last") for layer in layers)
+    result = ratio(rounds(without, with_horizon, RATIO_SECONDS))
+    return {"without": result["ours_ms"], "with": result["ms"], "ratio": result["ratio"], "rounds": result["rounds"]}
 
 
 def main() -> None:
     torch.set_flush_denormal(True)
     rows = []
-    for name, sizes in SETTINGS.items():
+    for N, b, d, m, L in SETTINGS:
         for gradient in ("reversible", "stored"):
-            rows.append({"setting": name, "gradient": gradient, **cost(*sizes, gradient)})
+            name = f"N = {N:,}, b = {b}, d = {d}, m = {m}, L = {L}"
+            rows.append({"setting": name, "gradient": gradient, **cost(N, b, d, m, L, gradient)})
             print(rows[-1], flush=True)
-    found = {"command": "python -m benchmarks.horizon", "horizon": H, "milliseconds": rows}
-    write_json(ROOT / "results" / "horizon.json", found | {**environment(), "threads": torch.get_num_threads()})
+    result = {"command": "python -m benchmarks.horizon", "horizon": HORIZON, "milliseconds": rows}
+    write_json(ROOT / "results" / "horizon.json", result | environment())
 
 
 if __name__ == "__main__":

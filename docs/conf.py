@@ -1,4 +1,4 @@
-"""The site's configuration: python -m sphinx docs build/site, or make docs. Nothing in it needs a network."""
+"""Configuration of the site: python -m sphinx docs build/site, or make docs. The site works without a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # docs.build, and this tree's package rather than an installed one
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # docs.build, and the package of this tree
 
 project = "unicornn"
 author = "The unicornn developers"
@@ -21,11 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "docs.build.site.api",
-    "docs.build.site.docstrings",
-    "docs.build.site.labels",
-    "docs.build.site.mathml",
-    "docs.build.site.units",
+    "docs.build.site",
 ]
 exclude_patterns = ["build", "figures", "**/GALLERY_HEADER.rst", "tutorials", "__pycache__"]
 default_role = "code"
@@ -53,13 +49,13 @@ copybutton_prompt_is_regexp = True
 sphinx_gallery_conf = {
     "examples_dirs": ["tutorials", "../examples"],
     "gallery_dirs": ["generated/tutorials", "generated/examples"],
-    "filename_pattern": r"/(?!respiratory_rate)\w+\.py$",  # this one reads files that are not ours to give
+    "filename_pattern": r"/(?!respiratory_rate)\w+\.py$",  # respiratory_rate needs data files
     "abort_on_example_error": True,
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "min_reported_time": 5,
     "show_signature": False,
     "capture_repr": ("_repr_html_",),
-    "image_scrapers": ("docs.build.site.figures.scraper",),
+    "image_scrapers": ("docs.build.site.scrape_figures",),
     "write_computation_times": False,
 }

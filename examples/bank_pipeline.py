@@ -2,7 +2,7 @@
 A bank of oscillators in a pipeline
 ===================================
 
-Features by untrained oscillators, a scaler, a linear model and a grid search, all in scikit-learn's way.
+Features from untrained oscillators, a scaler, a linear model and a grid search, with scikit-learn.
 """
 
 import numpy as np

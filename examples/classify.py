@@ -1,8 +1,8 @@
 """
-A classifier on one's own arrays
+A classifier for your own arrays
 ================================
 
-The series are of unequal length and have two channels each. The model is saved and loaded again.
+The series have unequal lengths and two channels. The model is saved and loaded again.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 
 
 def walk(slow: bool) -> np.ndarray:
-    """A gait of 80 to 200 steps in time, (N, 2), with a phase and a speed of its own."""
+    """A gait of 80 to 200 time steps, (N, 2), with random phase and pace."""
     n = np.arange(rng.integers(80, 200))
     pace = rng.normal(0.15 if slow else 0.2, 0.01)
     forward, sideways = np.sin(pace * n + rng.uniform(0, 6)), np.sin(pace / 2 * n + rng.uniform(0, 6))

@@ -2,7 +2,7 @@
 A million steps
 ===============
 
-Forward, a gradient, and back to the start bit for bit, in memory that does not grow with the length.
+Forward pass, gradient, and exact inversion back to the start, in memory that does not grow with the length.
 """
 
 import sys
@@ -14,7 +14,7 @@ from unicornn import UnICORNN
 
 torch.manual_seed(0)
 N = 1_000_000
-layer = UnICORNN(input_size=1, hidden_size=16, dt=0.1 * (1e4 / N) ** (2 / 3))  # gradients stay where they are
+layer = UnICORNN(input_size=1, hidden_size=16, dt=0.1 * (1e4 / N) ** (2 / 3))  # keeps gradients from growing with N
 u = torch.randn(N, 1, 1)
 
 start = time.perf_counter()
@@ -29,7 +29,7 @@ print(f"back at the start: y = {y.abs().max():g}, z = {z.abs().max():g}")
 
 try:
     import resource
-except ImportError:  # Windows has none
+except ImportError:  # on Windows
     pass
 else:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)  # bytes

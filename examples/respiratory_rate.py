@@ -2,8 +2,8 @@
 Heartbeats and breaths per minute from PPG and ECG
 ==================================================
 
-Windows of 32 s of patients never seen; `unicornn data bidmc-rr` fetches the files. The heart's rate is in every wave of
-the signals; the breath only bends them a little, and from few patients little of it is learned.
+Windows of 32 s of new patients; `unicornn data bidmc-rr` fetches the files. The heart rate is visible in every beat,
+whereas breathing modulates the signals only slightly, and little of it can be learned from few patients.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from unicornn.lab.data import Source
 
 
 def windows(part, every):
-    """Some of the windows (n, 1000, 2), every fourth sample, their rates, and whose they are."""
+    """Every ``every``-th window (n, 1000, 2) with every fourth sample, its rate, and its recording."""
     batch = part.batch(torch.arange(0, len(part), every), draw=0)
     recording = part.whole.begin[part.rows[::every]] // 60_001  # samples of eight minutes
     return batch.u[::4].transpose(0, 1).numpy(), batch.target.numpy(), recording
@@ -27,7 +27,9 @@ for name, what in (("bidmc-hr", "heartbeats"), ("bidmc-rr", "breaths")):
     parts = task.load(Source(), options, 0)
     X, y, recording = windows(parts.train, 20)
     X_test, y_test, _ = windows(parts.test, 20)
-    model = UnICORNNRegressor(random_state=0).fit(X, y, groups=recording)  # the penalty: by recordings left out
+    model = UnICORNNRegressor(random_state=0).fit(
+        X, y, groups=recording
+    )  # the penalty is chosen by leaving out recordings
     error = np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))
     guess = np.sqrt(np.mean((y.mean() - y_test) ** 2))
-    print(f"{len(X)} windows to learn from: error {error:.2f} {what} per minute; guessing the mean, {guess:.2f}")
+    print(f"{len(X)} training windows: error {error:.2f} {what} per minute; guessing the mean: {guess:.2f}")

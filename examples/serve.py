@@ -2,8 +2,9 @@
 A stream behind a socket
 ========================
 
-A server of live sequences: a line of JSON for each sample, a line back; what arrives together is pushed together.
-``python examples/serve.py 8125`` serves until it is stopped. Without a port it serves itself two patients, and ends.
+A server for live sequences: it receives one line of JSON per sample, replies with one line, and pushes the samples that
+arrive together as one batch. ``python examples/serve.py 8125`` runs until it is stopped; without a port, it serves a
+demo with two patients and exits.
 """
 
 import asyncio
@@ -16,11 +17,11 @@ from unicornn.models import Classifier
 from unicornn.streams import Stream
 
 stream = Stream(Classifier(UnICORNN(2, 32, 2), 3), capacity=10_000, ttl=600)
-waiting: list = []  # keys, samples, and who wants to know
+waiting: list = []  # (key, sample, future of the reply)
 
 
 def push(samples: dict) -> dict:
-    """Of a push that is refused nothing is kept, so each may try by itself, and only the wrong one fails."""
+    """A rejected push changes nothing, so its samples are retried one by one, and only the invalid ones fail."""
     try:
         return {key: {"logits": logits.tolist()} for key, logits in stream.push(samples).items()}
     except UnicornnError as error:
@@ -30,12 +31,12 @@ def push(samples: dict) -> dict:
 
 async def push_together() -> None:
     while True:
-        await asyncio.sleep(0.01)  # samples go on arriving, also during a push, which has a thread of its own
+        await asyncio.sleep(0.01)  # collects samples; they also arrive during a push, which runs in a thread
         here = {}
         while waiting and waiting[0][0] not in here:  # a patient's second sample waits for the next push
             key, *here[key] = waiting.pop(0)
-        told = await asyncio.to_thread(push, {key: here[key][0] for key in here}) if here else {}
-        for key, answer in told.items():
+        replies = await asyncio.to_thread(push, {key: here[key][0] for key in here}) if here else {}
+        for key, answer in replies.items():
             here[key][1].set_result(answer)
 
 
@@ -54,7 +55,7 @@ async def main() -> None:
     server = await asyncio.start_server(client, "127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 0)
     pushing = asyncio.create_task(push_together())
     if sys.argv[1:]:
-        await pushing  # for ever
+        await pushing  # forever
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     for key, sample in (("bed 1", [0.1, 0.2]), ("bed 2", [-1.0, 0.5]), ("bed 1", [float("nan"), 0]), ("bed 1", [0, 0])):
         writer.write(json.dumps({"key": key, "sample": sample}).encode() + b"\n")

@@ -1,8 +1,8 @@
-"""Keeps the authors' own learning curves, as logged in their public repository (tk-rusch/unicornn).
+"""Records the authors' own learning curves, from the logs in their public repository (tk-rusch/unicornn).
 
     python -m reproduction.authors DIR
 
-DIR has one CSV per task with the columns epoch and valid_rmse or valid_accuracy_percent.
+DIR contains one CSV file per task, with the columns epoch and valid_rmse or valid_accuracy_percent.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     curves = {name: curve(folder / f"{file}.csv") for name, file in FILES.items()}
-    write_json(
-        RESULTS / "authors.json", {"source": "github.com/tk-rusch/unicornn, logs of single runs", "curves": curves}
-    )
+    source = "github.com/tk-rusch/unicornn, logs of single runs"
+    write_json(RESULTS / "authors.json", {"source": source, "curves": curves})
 
 
 if __name__ == "__main__":

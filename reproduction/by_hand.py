@@ -1,8 +1,8 @@
-"""The 44 worms by the standard deviations of their six channels alone: what a classifier without time gets.
+"""The 44 worms, classified by the standard deviations of their six channels alone.
 
     python -m reproduction.by_hand --data DIR
 
-Logistic regression in the same five folds; the validation fold is not used. Writes results/reproduction/by_hand.json.
+Logistic regression on the same five folds, without the validation fold. Writes results/reproduction/by_hand.json.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from unicornn.lab.training._config import default_options
 
 
 def features(split: Split) -> tuple[torch.Tensor, torch.Tensor]:
-    """The logarithms of the deviations (n, d) over each recording's own steps, and the classes (n,)."""
+    """Logarithms of the standard deviations (n, d) of each recording, without padding, and the classes (n,)."""
     u, target, lengths = split.batch(torch.arange(len(split)), -1)
     ends = [len(u)] * len(target) if lengths is None else lengths.tolist()
     return torch.stack([u[:n, i].std(0).log() for i, n in enumerate(ends)]), target
 
 
 def right_in(fold: int, source: Source) -> tuple[int, int]:
-    """Test recordings of a fold that are classified rightly, and how many there are."""
+    """Number of correctly classified test recordings of a fold, and of all its test recordings."""
     task = tasks.find("worms44")
     splits = task.load(source, default_options(task) | {"fold": fold}, 0)
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000))
@@ -44,7 +44,7 @@ def right_in(fold: int, source: Source) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of the data files")
+    parser.add_argument("--data", type=Path, help="folder with the data files")
     source = Source(parser.parse_args().data)
     folds = [right_in(fold, source) for fold in range(FOLDS)]
     result = {

@@ -1,6 +1,5 @@
-"""What writes the generated parts of the pages, and their plots, from results/ and from the code: ``make docs``.
+"""Generated parts of the documentation, from results/ and from the code: ``python -m docs.build``, or ``make docs``.
 
-A module per page has ``PAGE``, its file below the top of the project, ``blocks()``, the lines that go between
-<!-- name --> and <!-- /name -->, and ``plots()``, the plots by the names of their files below docs/figures. Nothing
-is measured here.
+``pages`` has the registry of parts and the tables, ``site`` the Sphinx extension; the other modules build the parts of
+one page or of a few related pages. Figures are drawn by ``unicornn.theory.plots.Plot``. Nothing is measured here.
 """

@@ -1,32 +1,25 @@
-"""Writes the generated parts of all pages, and draws their plots: python -m docs.build, or make docs."""
+"""Rebuilds all generated parts of the pages and redraws their figures: python -m docs.build, or make docs."""
 
 from __future__ import annotations
 
-from types import ModuleType
-
-from docs.build import baselines, estimators, gpu, long, readme, reliability, serving, speed, streams, theory, training
-from docs.build.pages import ROOT, fill
-from docs.build.reproduction import page as reproduction
+from docs.build import baselines, estimators, guides, long, reproduction, speed, theory  # noqa: F401  they register parts
+from docs.build.pages import FIGURES, PARTS, ROOT, fill_page
 from unicornn._files import atomic_write
 
-PAGES = (readme, estimators, streams, serving, training, baselines, speed, theory, gpu, long, reliability, reproduction)
-FIGURES = ROOT / "docs" / "figures"
-
-
-def written(module: ModuleType) -> str:
-    """A page's text, its blocks filled anew."""
-    return fill((ROOT / module.PAGE).read_text(encoding="utf-8"), module.blocks())
+FIGURE_FOLDER = ROOT / "docs" / "figures"
+PAGES = sorted({page for page, _ in PARTS})
 
 
 def main() -> None:
-    for module in PAGES:
-        for name, plot in module.plots().items():
-            with atomic_write(FIGURES / f"{name}.png") as file:
-                plot.savefig(file, format="png", dpi=120, metadata={"Software": None})
-        text = written(module)
-        if text != (ROOT / module.PAGE).read_text(encoding="utf-8"):
-            (ROOT / module.PAGE).write_text(text, encoding="utf-8")
-            print("wrote", module.PAGE)
+    for name, draw in FIGURES.items():
+        with atomic_write(FIGURE_FOLDER / f"{name}.png") as file:
+            draw().savefig(file, format="png", dpi=120, metadata={"Software": None})
+    for page in PAGES:
+        path = ROOT / page
+        text = path.read_text(encoding="utf-8")
+        if (new := fill_page(page, text)) != text:
+            path.write_text(new, encoding="utf-8")
+            print("wrote", page)
 
 
 if __name__ == "__main__":

@@ -1,154 +1,111 @@
-"""The comparison in docs/estimators.md, from results/estimators.json; what ranges of c are worth, from
-results/spread.json; and what readouts and a large table cost, from results/reproduction/energies.json and
-results/bank.json, once these are there."""
+"""Generated parts of docs/estimators.md, from the results of the benchmarks of estimators, readouts and time scales."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from docs.build.pages import RESULTS, measured, provenance, table
-from docs.build.reproduction.results import group, together
-from unicornn.readouts import parse
+from docs.build.pages import load_results, part, provenance, table
+from docs.build.reproduction import finished_runs, grouped
 
 PAGE = "docs/estimators.md"
-HEADS = {
+METHODS = {
     "bank": "default (bank)", "minirocket": "MiniRocket + ridge", "network": 'model="network"', "both": 'model="both"',
     "lstm": "LSTM of the network's size", "guess": "guessing",
 }  # fmt: skip
-RATES = ("respiratory rate", "heart rate")
-
-
-def blocks() -> dict[str, list[str]]:
-    result = measured("estimators")
-    sets = result["sets"]
-    methods = [method for method in HEADS if any(method in own for own in sets.values())]
-    classes = [name for name in sets if name not in RATES]
-    rates = [name for name in sets if name in RATES]
-    lines = table(["accuracy", *(HEADS[m] for m in methods)], [_row(name, sets[name], methods) for name in classes])
-    lines += ["", *_means(sets, classes, methods), "", _ahead(sets)]
-    if rates:
-        head = ["root mean squared error, per minute", *(HEADS[m] for m in methods)]
-        lines += ["", *table(head, [_row(name, sets[name], methods) for name in rates])]
-    lines += ["", *_cost(sets, methods), "", provenance(result)]
-    return {"results": lines, "bank": _bank(), "readouts": _readouts(), "spread": _spread()}
-
-
-def _means(sets: dict[str, Any], classes: list[str], methods: list[str]) -> list[str]:
-    """The mean accuracy of every method beside that of the default, over the sets that both have."""
-    rows = []
-    for method in methods:
-        if method == "bank":
-            continue
-        common = [name for name in classes if {"bank", method} <= set(sets[name])]
-        own, default = (np.mean([_mean(sets[name][m]) for name in common]) for m in (method, "bank"))
-        rows.append([HEADS[method], len(common), f"{own:.3f}", f"{default:.3f}"])
-    return table(["mean accuracy", "sets that both have", "of the method", "of the default there"], rows)
-
-
-def _ahead(sets: dict[str, Any]) -> str:
-    """Where MiniRocket is better than the default, and by how much; and where there is no difference."""
-    ahead, level = [], []
-    for name, own in sets.items():
-        if not {"bank", "minirocket"} <= set(own):
-            continue
-        lead = _mean(own["minirocket"]) - _mean(own["bank"])
-        lead = -lead if name in RATES else lead
-        if lead > 0:
-            ahead.append(f"{name} (by {lead:.3f}{' per minute' if name in RATES else ''})")
-        elif lead == 0:
-            level.append(name)
-    return (
-        f"MiniRocket is ahead on {', '.join(ahead) or 'none of the sets'}; on {', '.join(level) or 'none'} there is no "
-        "difference, and on all others the default is ahead."
-    )
-
-
-def _mean(found: dict[str, Any]) -> float:
-    return float(np.mean(found["scores"]))
-
-
-def _bank() -> list[str]:
-    """The time that a large table takes, if it was measured."""
-    if not (RESULTS / "bank.json").exists():
-        return []
-    found = measured("bank")
-    return [
-        f"`OscillatorBank().fit_transform` of {found['n']:,} series of {found['N']:,} steps: {found['seconds']:.0f} s, "
-        f"{found['processor_seconds']:.0f} s of the processor, {found['megabytes']:,} MB. " + provenance(found)
-    ]
-
-
-def _readouts() -> list[str]:
-    """Scores of the same network with the last output and with energies, as far as they were trained."""
-    runs = together(group("energies"), _setting)
-    if not runs:
-        return []
-    rows = [[*setting[:-1], *(_score([run["result"][part] for run in found]) for part in ("valid", "test")), len(found)]
-            for setting, found in sorted(runs.items())]  # fmt: skip
-    head = ["task", "sequences", "readout", "segments", "epochs", "metric", "validation", "test", "runs"]
-    return [
-        "What each is worth by itself:",
-        "",
-        *table(head, rows),
-        "",
-        "`python -m reproduction energies`: all else is the same within a task and kind of sequences.",
-    ]
-
-
-def _spread() -> list[str]:
-    """Validation scores by the range from which c is drawn."""
-    found = measured("spread")
-    ranges = list(next(iter(found["tasks"].values()))["scores"])
-    rows = []
-    for name, own in found["tasks"].items():
-        counts = sorted({len(scores) for scores in own["scores"].values()})
-        cells = [_score(own["scores"][ends]) for ends in ranges]
-        rows.append([name, *cells, " or ".join(map(str, counts))])
-    minutes = f"{found['seconds'] / 60:.0f} minutes of the processor in all. "
-    return [*table(["c from", *ranges, "seeds"], rows), "", minutes + provenance(found)]
-
-
-def _setting(run: dict[str, Any]) -> tuple[str, ...]:
-    """What a run has in common with those of other folds and seeds; it ends with the name, without the fold."""
-    options, reading = run["task_options"], run["model_options"]
-    sequences = options.get("split") or run["variant"] or ("crops" if {"window", "crops"} & set(options) else "whole")
-    sequences += ", stretched" if options.get("stretch") else ""
-    readout = parse(reading.get("readout", "last"))
-    sizes = (str(readout.segments), str(run["training"]["epochs"]))
-    name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
-    return run["title"], sequences, "+".join(part.name for part in readout.parts), *sizes, run["metric"], name
-
-
-def _row(name: str, own: dict[str, Any], methods: list[str]) -> list[str]:
-    return [name, *(_score(own[m]["scores"]) if m in own else "–" for m in methods)]
+RATES = ("respiratory rate", "heart rate")  # errors, where all other sets have accuracies
+Results = Mapping[str, Any]
 
 
 def _score(scores: list[float]) -> str:
-    spread = f" ± {np.std(scores):.3f}" if len(scores) > 1 and np.std(scores) > 0 else ""
-    return f"{np.mean(scores):.3f}{spread}"
+    deviation = f" ± {np.std(scores):.3f}" if np.std(scores) > 0 else ""
+    return f"{np.mean(scores):.3f}{deviation}"
 
 
-def _cost(sets: dict[str, Any], methods: list[str]) -> list[str]:
-    rows = []
-    for name, own in sets.items():
-        size = own["sizes"]
-        cells = [_costs(own[m]) if m in own else "–" for m in methods]
-        rows.append([name, f"{size['n']} × {size['N']:,} × {size['d']}", *cells])
-    heads = [
-        "seconds of the processor for fit and prediction, memory, seeds",
-        "n × N × d",
-        *(HEADS[m] for m in methods),
+def _by_method(sets: Results, text: Callable[[Results], str]) -> dict[str, dict[str, str]]:
+    return {
+        name: {method: text(result[method]) for method in METHODS if method in result} for name, result in sets.items()
+    }
+
+
+@part(PAGE, "results")
+def results() -> list[str]:
+    benchmark = load_results("estimators")
+    sets = benchmark["sets"]
+    labels, cells = (" | ".join(each) for each in (METHODS.values(), map("{{{}}}".format, METHODS)))
+    scores = _by_method(sets, lambda result: _score(result["scores"]))
+    costs = _by_method(
+        sets, lambda result: f"{np.mean(result['seconds']):.1f} s, {result['megabytes']:,} MB, {len(result['scores'])}"
+    )
+    for name, row in costs.items():
+        row["size"] = "{n} × {N:,} × {d}".format(**sets[name]["sizes"])
+    accuracies, errors = ({name: scores[name] for name in scores if (name in RATES) == rate} for rate in (False, True))
+    accuracies["**mean**"] = {
+        method: f"{np.mean([np.mean(sets[name][method]['scores']) for name in accuracies]):.3f}" for method in METHODS
+    }
+    return [
+        *table(accuracies, f"accuracy | {labels}", f"{{key}} | {cells}"),
+        "",
+        *table(errors, f"root mean squared error, per minute | {labels}", f"{{key}} | {cells}"),
+        "",
+        *table(
+            costs, f"CPU time of fit and predict, memory, seeds | n × N × d | {labels}", f"{{key}} | {{size}} | {cells}"
+        ),
+        "",
+        provenance(benchmark),
     ]
-    return table(heads, rows)
 
 
-def _costs(found: dict[str, Any]) -> str:
-    return f"{np.mean(found['seconds']):.1f} s, {found['megabytes']:,} MB, {len(found['scores'])}"
+@part(PAGE, "bank")
+def bank() -> list[str]:
+    result = load_results("bank")
+    return [
+        f"`OscillatorBank().fit_transform` of {result['n']:,} series of {result['N']:,} steps: {result['seconds']:.0f} "
+        f"s, {result['processor_seconds']:.0f} s of CPU time, {result['megabytes']:,} MB. {provenance(result)}"
+    ]
 
 
-def plots() -> dict[str, Figure]:
-    return {}
+@part(PAGE, "readouts")
+def readouts() -> list[str]:
+    """Scores of the same network with different readouts."""
+    rows = []
+    for _, runs in sorted(
+        grouped(finished_runs("energies/.*"), lambda run: tuple(_readout_setting(run).values())).items()
+    ):
+        scores = {subset: _score([run["result"][subset] for run in runs]) for subset in ("valid", "test")}
+        rows.append(_readout_setting(runs[0]) | scores | {"runs": len(runs)})
+    heading = "task | sequences | readout | epochs | metric | validation | test | runs"
+    return [
+        *table(rows, heading, "{title} | {sequences} | {readout} | {epochs} | {metric} | {valid} | {test} | {runs}"),
+        "",
+        "`python -m reproduction energies`; within a task and kind of sequences, all other settings are equal.",
+    ]
+
+
+def _readout_setting(run: Results) -> dict[str, Any]:
+    """The settings that a run shares with other folds; ``name`` is the run's name without the fold."""
+    options, model = run["task_options"], run["model_options"]
+    sequences = options.get("split") or run["variant"] or ("crops" if {"window", "crops"} & set(options) else "whole")
+    sequences += ", stretched" if options.get("stretch") else ""
+    readout, segments = model.get("readout", "last"), model.get("segments", 1)
+    readout += f"(segments={segments})" if segments > 1 else ""
+    name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
+    shared = {"title": run["title"], "sequences": sequences, "readout": readout, "epochs": run["training"]["epochs"]}
+    return shared | {"metric": run["metric"], "name": name}
+
+
+@part(PAGE, "spread")
+def initial_time_scales() -> list[str]:
+    """Validation scores by the range from which c is drawn."""
+    result = load_results("spread")
+    scores = {name: task["scores"] for name, task in result["tasks"].items()}
+    ranges = list(next(iter(scores.values())))
+    rows = {name: {f"range {i}": _score(each[ends]) for i, ends in enumerate(ranges)} for name, each in scores.items()}
+    for name, row in rows.items():
+        row["seeds"] = "–".join(map(str, sorted({len(each) for each in scores[name].values()})))
+    cells = " | ".join(f"{{range {i}}}" for i in range(len(ranges)))
+    lines = table(rows, f"range of c | {' | '.join(ranges)} | seeds", f"{{key}} | {cells} | {{seeds}}")
+    return [*lines, "", f"{result['seconds'] / 60:.0f} CPU minutes in total. {provenance(result)}"]

@@ -1,120 +1,107 @@
-"""The table and the plots of docs/long.md, from what ``python -m benchmarks.long`` left in results/long."""
+"""Generated parts of docs/long.md, from results/long and results/horizon.json."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
-from docs.build.pages import RESULTS, measured, provenance, table
+from docs.build.pages import RESULTS, figure, fill_in, load_results, part, provenance, table
+from unicornn.theory.plots import Line, Panel, Plot
 
 PAGE = "docs/long.md"
-LONGEST = {"recall": 1_000_000, "adding": 10_000}
-LABELS = {"recall": "accuracy in training", "adding": "mean square error in training"}
-Result = Mapping[str, Any]
+LAST_STAGE = {"recall": 1_000_000, "adding": 10_000}
+PEAK = "{peak memory, GiB:.2f} GiB, {CPU seconds:.1f} s"
+METRIC = {"recall": "{:.1%}", "adding": "{:.4f}"}
+SMOOTHED = 10  # batches averaged in a learning curve
+Result = dict[str, Any]
 
 
-def runs(task: str) -> list[Result]:
+def results_of_task(task: str) -> list[Result]:
     """The results of a task, UnICORNN's first."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((RESULTS / "long").glob(f"{task}-*.json"))]
-    return sorted(found, key=lambda run: run["model"] != "unicornn")
+    paths = sorted((RESULTS / "long").glob(f"{task}-*.json"))
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return sorted(results, key=lambda run: run["model"] != "unicornn")
 
 
-def row(run: Result) -> list[str]:
-    """A model, the longest sequences that it mastered, and how it ended."""
-    stages = run["stages"]
-    mastered = [stage for stage in stages if stage["mastered"]]
-    last = stages[-1] if stages else {"N": 0, "why": "nothing was measured"}
-    tested = [f"{_metric(run, stage['test'])} at N = {stage['N']:,}" for stage in stages if "test" in stage]
-    end = f"at N = {last['N']:,} {last['why']}"
-    if last.get("mastered"):
-        end = "all stages" if last["N"] >= LONGEST[run["task"]] else "it was stopped before its time was over"
-    longest = f"{mastered[-1]['N']:,}" if mastered else "–"
-    spent, memory = f"{run['CPU seconds'] / 60:.1f}", f"{run['peak memory, GiB']:.1f}"
-    return [run["model"], f"{run['parameters']:,}", longest, tested[-1] if tested else "–", end, spent, memory]
+def longest_mastered(run: Result) -> int:
+    """The longest sequences that a model mastered; 0 for none."""
+    return max((stage["N"] for stage in run["stages"] if stage["mastered"]), default=0)
 
 
-def _metric(run: Result, value: float) -> str:
-    return f"{value:.1%}" if run["task"] == "recall" else f"{value:.4f}"
+def _tested(run: Result) -> str | None:
+    tests = [stage for stage in run["stages"] if "test" in stage]
+    return f"{METRIC[run['task']].format(tests[-1]['test'])} at N = {tests[-1]['N']:,}" if tests else None
 
 
-HEAD = ["model", "parameters", "longest N mastered", "on fresh sequences", "ended", "CPU minutes", "peak memory, GiB"]
+def _outcome(run: Result) -> str:
+    last = run["stages"][-1]
+    if not last["mastered"]:
+        return f"at N = {last['N']:,}: {last['why'].replace('the time was over', 'out of time')}"
+    return "all stages mastered" if last["N"] >= LAST_STAGE[run["task"]] else "stopped early"
 
 
-def memory(found: Sequence[Result]) -> list[str]:
-    """A row for each model: the peak at each length, or why there is none."""
-    lengths = sorted({step["N"] for run in found for step in run["steps of training"]})
-    rows = []
-    for run in found:
-        steps = {step["N"]: step for step in run["steps of training"]}
-        rows.append([run["model"], *(_peak(steps.get(N)) for N in lengths)])
-    return table(["model", *(f"N = {N:,}" for N in lengths)], rows)
-
-
-def _peak(step: Result | None) -> str:
-    if step is None:
-        return "–"
-    return step["why"] if "why" in step else f"{step['peak memory, GiB']:.2f} GiB, {step['CPU seconds']:.1f} s"
-
-
-def blocks() -> dict[str, list[str]]:
-    tables = {task: table(HEAD, map(row, found)) for task in LABELS if (found := runs(task))}
-    return tables | ({"memory": memory(found)} if (found := runs("memory")) else {}) | {"horizon": horizon()}
-
-
-def horizon() -> list[str]:
-    """What a horizon costs, from results/horizon.json."""
-    found = measured("horizon")
+def learning_table(task: str) -> list[str]:
     rows = [
-        [row["setting"], row["gradient"], f"{row['without']:.0f} ms", f"{row['with']:.0f} ms", f"{row['ratio']:.3f}"]
-        for row in found["milliseconds"]
-    ]
-    head = ["a step of training", "gradients", "without", f"horizon={found['horizon']}", "ratio"]
-    return [*table(head, rows), "", provenance(found)]
+        run | {"longest": longest_mastered(run) or None, "tested": _tested(run), "outcome": _outcome(run)}
+        | {"minutes": run["CPU seconds"] / 60}
+        for run in results_of_task(task)
+    ]  # fmt: skip
+    return table(
+        rows,
+        "model | parameters | longest N mastered | on new sequences | outcome | CPU minutes | peak memory",
+        "{model} | {parameters:,} | {longest:,} | {tested} | {outcome} | {minutes:.1f} | {peak memory, GiB:.1f} GiB",
+    )
 
 
-def curve(found: Sequence[Result], label: str) -> Figure:
-    """The metric during training against CPU time; a line for each model, a mark where sequences become longer."""
-    figure = Figure(figsize=(7, 3.6), layout="constrained", facecolor="white")
-    axis = figure.subplots()
-    for run in found:
-        points = run["curve"]["N, CPU seconds, loss, metric"]
-        stages = [[p[3] for p in stage] for _, stage in itertools.groupby(points, key=lambda p: p[0])]
-        values = [value for stage in stages for value in _smooth(stage)]
-        line = axis.plot([p[1] / 60 for p in points], values, label=run["model"])[0]
-        for before, after in itertools.pairwise(points):
-            if after[0] != before[0]:
-                axis.axvline(after[1] / 60, color=line.get_color(), linewidth=0.6, linestyle=":")
-    axis.set(xlabel="CPU minutes", ylabel=label, xscale="log", yscale="log" if "error" in label else "linear")
-    axis.grid(alpha=0.3)
-    axis.legend()
-    return figure
+part(PAGE, "recall")(partial(learning_table, "recall"))
+part(PAGE, "adding")(partial(learning_table, "adding"))
 
 
-def memory_curve(found: Sequence[Result]) -> Figure:
-    """The peak memory of a step of training against the length; beneath, what the input alone takes."""
-    figure = Figure(figsize=(7, 3.6), layout="constrained", facecolor="white")
-    axis = figure.subplots()
-    for run in found:
-        steps = [step for step in run["steps of training"] if "why" not in step]
-        axis.plot([s["N"] for s in steps], [s["peak memory, GiB"] for s in steps], "o-", label=run["model"])
-    steps = max((run["steps of training"] for run in found), key=len)
-    known = [(s["N"], s["input, GiB"]) for s in steps if "why" not in s]
-    axis.plot(*zip(*known, strict=True), "k:", label="the input alone")
-    axis.set(xlabel="N", ylabel="peak memory, GiB", xscale="log", yscale="log")
-    axis.grid(alpha=0.3)
-    axis.legend()
-    return figure
+@part(PAGE, "memory")
+def memory_table() -> list[str]:
+    rows = []
+    for run in results_of_task("memory"):
+        steps = {f"N{step['N']}": step for step in run["steps of training"]}
+        rows.append({N: step.get("why") or fill_in(PEAK, step) for N, step in steps.items()} | {"model": run["model"]})
+    lengths = sorted({int(N[1:]) for row in rows for N in row if N != "model"})
+    heading = "model" + "".join(f" | N = {N:,}" for N in lengths)
+    return table(rows, heading, "{model}" + "".join(f" | {{N{N}}}" for N in lengths))
 
 
-def _smooth(values: Sequence[float], over: int = 10) -> list[float]:
-    windows = [values[max(0, i - over + 1) : i + 1] for i in range(len(values))]
-    return [sum(window) / len(window) for window in windows]
+@part(PAGE, "horizon")
+def horizon() -> list[str]:
+    result = load_results("horizon")
+    heading = f"training step | `gradient=` | without | `horizon={result['horizon']}` | ratio"
+    row = '{setting} | `"{gradient}"` | {without:.0f} ms | {with:.0f} ms | {ratio:.3f}'
+    return [*table(result["milliseconds"], heading, row), "", provenance(result)]
 
 
-def plots() -> dict[str, Figure]:
-    drawn = {f"long_{task}": curve(found, label) for task, label in LABELS.items() if (found := runs(task))}
-    return drawn | ({"long_memory": memory_curve(found)} if (found := runs("memory")) else {})
+def _learning_curves(task: str, label: str, scale: str) -> Figure:
+    """The metric during training against CPU time, smoothed within each stage of sequence lengths."""
+    lines = []
+    for run in results_of_task(task):
+        curve = pd.DataFrame(run["curve"]["N, CPU seconds, loss, metric"], columns=["N", "seconds", "loss", "metric"])
+        smoothed = curve.groupby("N", sort=False)["metric"].rolling(SMOOTHED, min_periods=1).mean()
+        lines.append(Line(run["model"], (curve["seconds"] / 60).tolist(), smoothed.tolist()))
+    return Plot("", [Panel("CPU minutes", label, lines, {"xscale": "log", "yscale": scale})]).draw()
+
+
+figure("long_recall")(partial(_learning_curves, "recall", "accuracy in training", "linear"))
+figure("long_adding")(partial(_learning_curves, "adding", "mean square error in training", "log"))
+
+
+@figure("long_memory")
+def memory_curves() -> Figure:
+    """Peak memory of a training step against the length, and the size of the input."""
+    lines: list[Line] = []
+    sizes: dict[int, float] = {}
+    for run in results_of_task("memory"):
+        peaks = {step["N"]: step["peak memory, GiB"] for step in run["steps of training"] if "why" not in step}
+        lines.append(Line(run["model"], list(peaks), list(peaks.values()), style={"marker": "o"}))
+        sizes |= {step["N"]: step["input, GiB"] for step in run["steps of training"] if "why" not in step}
+    lines.append(Line("input alone", list(sizes), list(sizes.values()), style={"color": "black", "linestyle": ":"}))
+    return Plot("", [Panel("N", "peak memory (GiB)", lines, {"xscale": "log", "yscale": "log"})]).draw()

@@ -1,135 +1,133 @@
-"""The tables and the plot of docs/speed.md."""
+"""Generated parts about speed and memory: docs/speed.md, and the numbers of README.md and docs/index.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from docs.build.baselines import about, size_words
-from docs.build.pages import measured, provenance, table
+from docs.build.baselines import size_text
+from docs.build.long import longest_mastered, results_of_task
+from docs.build.pages import figure, load_results, part, provenance, results_text, table
+from unicornn.theory.plots import Line, Panel, Plot
 
 PAGE = "docs/speed.md"
-ROWS = {
-    "unicornn, stored": "UnICORNN, `store`", "unicornn, reversible": "UnICORNN, `invert`", "lstm": "LSTM", "lstm:2": "LSTM",
+STORED, REVERSIBLE, LSTM = "unicornn, stored", "unicornn, reversible", "lstm:2"
+MODELS = {
+    STORED: "UnICORNN, `stored`",
+    REVERSIBLE: "UnICORNN, `reversible`",
+    "lstm": "LSTM",
+    LSTM: "LSTM",
     "gru:2": "GRU",
-}  # fmt: skip
-COLOURS = {"unicornn, reversible": "#0072b2", "unicornn, stored": "#56b4e9", "lstm:2": "#e69f00"}
+}
+SIZES = {"wide": "N=1000, b=128, d=m=128", "long": "N=17984, b=8, d=6, m=32"}  # those of benchmarks/speed.py
+DOTS = {"marker": "o"}
+Result = Mapping[str, Any]
 
 
-def product_work(N: int, b: int, d: int, m: int) -> float:
-    """Operations of the matrix products that a training step of two layers needs, the input being without gradient."""
-    forward, weights, below = d * m + m * m, d * m + m * m, m * m
-    return 2.0 * N * b * (forward + weights + below)
+def training_steps(result: Result) -> list[str]:
+    """A training step and a forward pass of UnICORNN beside torch's layers, at the shortest length."""
+    N, models, rows = str(result["sizes"]["N"][0]), result["models"], []
+    for name, label in MODELS.items():
+        time, forward = (models.get(name, {}).get(key, {}).get(N) for key in ("time", "forward"))
+        if time:
+            row = {"name": label, "layers": models[name]["layers"], **time}
+            rows.append(row | {f"forward {key}": value for key, value in (forward or {}).items()})
+    heading = "model | L | training step | relative to ours | forward pass | relative to ours"
+    template = "{name} | {layers} | {ms:.0f} ms | {ratio:.1f} × | {forward ms:.0f} ms | {forward ratio:.1f} ×"
+    return [f"**{size_text(result)}**", "", *table(rows, heading, template), ""]
 
 
-def speed_table(result: Mapping[str, Any]) -> list[str]:
-    """A training step, and a forward pass, of UnICORNN beside torch's own layers, at the shortest length."""
-    sizes, rows = result["sizes"], []
-    N, peak = sizes["N"][0], result["matrix_product_GFLOPS"]
-    invert = result["models"]["unicornn, reversible"]["time"][str(N)]["ratio"]
-    for name, words in ROWS.items():
-        if (own := result["models"].get(name)) is None or str(N) not in own["time"]:
-            continue
-        time = own["time"][str(N)]
-        share = ""
-        if own["model"] == "unicornn" and own["layers"] == 2 and peak:
-            work = product_work(N, sizes["b"], sizes["d"], sizes["m"])
-            share = f"{1e-6 * work / time['ms'] / peak:.0%}"
-        ratio = time["ratio"]
-        forward = own["forward"].get(str(N))
-        rows.append(
-            [
-                words, own["layers"], f"{time['ms']:.0f}", f"{ratio:.1f}", f"{ratio / invert:.1f}", share,
-                *((f"{forward['ms']:.0f}", f"{forward['ratio']:.1f}") if forward else ("", "")),
-            ]
-        )  # fmt: skip
-    head = ["model", "L", "ms", "× our time, `store`", "× our time, `invert`", "share of the matrix product's peak"]
-    head += ["forward, ms", "× our forward"]
-    peak_words = f"; matrix product: {peak:.0f} GFLOP/s" if peak else ""
-    return [f"**{size_words(result, N)}**{peak_words}", "", *table(head, rows)]
+@part(PAGE, "speed")
+def training_step_tables() -> list[str]:
+    return [line for name in ("speed", "worms", "one") for line in training_steps(load_results(f"bench/{name}"))][:-1]
 
 
-def stream_words(result: Mapping[str, Any]) -> str:
-    theirs = result["models"]["lstm:2"]["step"]
-    return (
-        f"`step()` with b=1, d=m={result['sizes']['m']} and two layers takes {1e3 * theirs['ours_ms']:.0f} µs; an LSTM "
-        f"of two layers, called with one step, takes {1e3 * theirs['ms']:.0f} µs, {theirs['ratio']:.1f} times as long."
-    )
-
-
-PASSES = (("stored", "training, `store`"), ("reversible", "training, `invert`"), ("forward", "forward"))
-
-
-def single_words(found: Mapping[str, Any]) -> str:
-    return (
-        f"A training step of one sequence of {found['N']:,} steps, m={found['m']}, {found['L']} layers, `invert`, "
-        f"takes {found['us_a_step']:.2f} µs a time step, on one core."
-    )
-
-
-def together_table(found: Mapping[str, Any]) -> list[str]:
+def alternating(name: str) -> list[str]:
+    """Speed-ups measured in alternation: two layers against one of LSTM, one layer against one of minGRU."""
+    result = load_results("speed")[name]
+    columns = ("stored", "reversible", "forward", "minGRU")
     rows = [
-        [
-            threads,
-            f"{own['alone_ms']:.0f}",
-            f"{own['each_of_two_ms']:.0f}",
-            f"{own['each_of_two_ms'] / own['alone_ms']:.2f}",
-        ]
-        for threads, own in found.items()
-        if threads.isdecimal()
+        {"sizes": text} | {key: result[f"{size}, {key}"]["ratio"] for key in columns} for size, text in SIZES.items()
     ]
-    return table(["threads of each program", "alone, ms", "each of two at once, ms", "×"], rows)
+    lines = table(
+        rows,
+        "sizes | LSTM, training, `stored` | LSTM, training, `reversible` | LSTM, forward | minGRU, training",
+        "{sizes} | {stored:.1f} × | {reversible:.1f} × | {forward:.1f} × | {minGRU:.1f} ×",
+    )
+    return [*lines, "", f"{provenance(result)} Kernels compiled for {result['processor']}."]
 
 
-def rivals_table(found: Mapping[str, Any]) -> list[str]:
-    """Times of others over ours: an LSTM's over that of two layers, minGRU's over that of one."""
-    names = {"wide": "N=1000, b=128, d=m=128", "long": "N=17984, b=8, d=6, m=32"}
-    ways = ("stored", "reversible", "forward", "minGRU")
-    rows = [[words, *(f"{found[f'{name}, {way}']['ratio']:.1f}" for way in ways)] for name, words in names.items()]
-    head = [f"one layer of LSTM, {words}" for _, words in PASSES]
-    return table(["sizes", *head, "one layer of minGRU, training, one of ours"], rows)
+part("README.md", "speed")(partial(alternating, "rivals"))
+part(PAGE, "rivals")(partial(alternating, "rivals"))
+part(PAGE, "avx2")(partial(alternating, "avx2"))
 
 
-def curves(result: Mapping[str, Any]) -> Figure:
-    """Time and memory of a training step against N, side by side."""
-    figure = Figure(figsize=(9, 3.6), layout="constrained", facecolor="white")
-    time, memory = figure.subplots(1, 2)
-    for name, own in result["models"].items():
-        label = f"{name.partition(':')[0]}, L={own['layers']}"
-        for axis, points in ((time, {N: t["ms"] / 1e3 for N, t in own["time"].items()}), (memory, own["memory"])):
-            seen = {int(N): value for N, value in points.items() if value > 0}  # a toy's memory may not be seen to rise
-            axis.plot(seen.keys(), seen.values(), "o-", color=COLOURS.get(name), label=label)
-    for axis, unit, title in (
-        (time, "seconds", "time of a training step"),
-        (memory, "MiB", "memory beyond input and parameters"),
-    ):
-        axis.set(xlabel="N (time steps)", ylabel=unit, title=title, xscale="log")
-        if any(len(line.get_ydata()) for line in axis.lines):
-            axis.set_yscale("log")
-        axis.grid(alpha=0.3, which="both")
-    time.legend()
-    return figure
+@part(PAGE, "stream")
+def stream_step() -> list[str]:
+    result = load_results("bench/speed")
+    step = result["models"][LSTM]["step"]
+    return [
+        f"`step()` with b=1, d=m={result['sizes']['m']} and two layers takes {1e3 * step['ours_ms']:.0f} µs; one step "
+        f"of a two-layer LSTM takes {1e3 * step['ms']:.0f} µs, so `step()` is {step['ratio']:.1f} × faster."
+    ]
 
 
-def where(part: Mapping[str, Any]) -> str:
-    return f"{provenance(part)[:-1]}, compiled for {part['processor']}."
+results_text(
+    PAGE, "single", "speed", "single",
+    "A training step on one sequence of {N:,} steps with m={m}, {L} layers and `gradient=\"reversible\"` takes "
+    "{us_a_step:.2f} µs per time step on one core (`{command}`).",
+)  # fmt: skip
 
 
-def blocks() -> dict[str, list[str]]:
-    speed, worms, one, lengths = (measured(f"bench/{name}") for name in ("speed", "worms", "one", "lengths"))
-    more = measured("speed")
-    return {
-        "single": [single_words(more["single"]), "", where(more["single"])],
-        "together": [*together_table(more["together"]), "", where(more["together"])],
-        "rivals": [*rivals_table(more["rivals"]), "", where(more["rivals"])],
-        "avx2": [*rivals_table(more["avx2"]), "", where(more["avx2"])],
-        "speed": [*speed_table(speed), "", *speed_table(worms), "", *speed_table(one)],
-        "stream": [stream_words(speed)],
-        "about": about(speed, worms, one, lengths),
-    }
+@part(PAGE, "about")
+def about() -> list[str]:
+    return [provenance(*(load_results(f"bench/{name}") for name in ("speed", "worms", "one", "lengths")))]
 
 
-def plots() -> dict[str, Figure]:
-    return {"lengths": curves(measured("bench/lengths"))}
+@figure("lengths")
+def time_and_memory() -> Figure:
+    """Time and memory of a training step against the length; also the picture of README.md and docs/index.md."""
+    models = load_results("bench/lengths")["models"]
+    labels = {REVERSIBLE: 'UnICORNN, gradient="reversible"', STORED: 'UnICORNN, gradient="stored"', LSTM: "LSTM"}
+    times, memory = [], []
+    for name, label in labels.items():
+        Ns = list(map(int, models[name]["time"]))
+        times.append(Line(label, Ns, [time["ms"] / 1e3 for time in models[name]["time"].values()], style=DOTS))
+        memory.append(Line(label, Ns, [models[name]["memory"][str(N)] for N in Ns], style=DOTS))
+    log = {"xscale": "log", "yscale": "log"}
+    panels = [Panel("time steps", "seconds", times, log), Panel("time steps", "MiB beyond the input", memory, log)]
+    return Plot("Time and memory of a training step, two layers", panels).draw()
+
+
+@part("README.md", "headline")
+@part("docs/index.md", "headline")
+def headline() -> list[str]:
+    """Three measured results: memory, speed, and learning over long sequences."""
+    lengths, rivals = load_results("bench/lengths"), load_results("speed")["rivals"]
+    N = str(lengths["sizes"]["N"][-1])
+    ours, lstm = (lengths["models"][name]["memory"][N] for name in (REVERSIBLE, LSTM))
+    wide, long = (rivals[f"{size}, stored"]["ratio"] for size in SIZES)
+    best, *others = results_of_task("recall")
+    runner_up = max(others, key=longest_mastered)
+    return [
+        f"- **Memory:** a training step over {int(N):,} time steps needs {ours:.1f} MiB beyond input and parameters; "
+        f"an LSTM of the same size needs {lstm:,.0f} MiB.",
+        f"- **Speed:** on two CPU cores, a training step of two layers is {wide:.1f} × ({SIZES['wide']}) or "
+        f"{long:.1f} × ({SIZES['long']}) faster than one of a single LSTM layer.",
+        f"- **Long dependencies:** trained for {best['CPU seconds'] / 60:.0f} minutes on one core, it recalls a symbol "
+        f"after {longest_mastered(best):,} steps of noise; the best of {len(others)} other models "
+        f"({runner_up['model'].upper()}) reaches {longest_mastered(runner_up):,}.",
+    ]
+
+
+@figure("demo")
+def demo_curves() -> Figure:
+    """The learning curves of ``make demo``."""
+    lines = []
+    for run in load_results("demo"):
+        minutes, accuracy = [t / 60 for t in run["curve"]["seconds"]], [100 * v for v in run["curve"]["valid"]]
+        lines.append(Line(run["model"], minutes, accuracy))
+    return Plot("Handwritten digits, then noise", [Panel("minutes", "validation accuracy (%)", lines)]).draw()

@@ -2,9 +2,9 @@
 A table of sensor readings
 ==========================
 
-You have recordings in a table, one row per sample, and want to know what each recording shows. No PyTorch is needed:
-this tutorial looks at the data, fits a model, examines it, predicts, saves, and follows a recording while it is still
-going on. ``pip install 'unicornn[fit]'`` installs what is used here.
+You have recordings in a table, one row per sample, and want to classify them. This tutorial plots the data, fits and
+evaluates a model, predicts, saves, and classifies recordings while they arrive. No PyTorch is needed;
+``pip install 'unicornn[fit]'`` installs all requirements.
 """
 
 import tempfile
@@ -27,13 +27,13 @@ rng = np.random.default_rng(0)
 # The table
 # ---------
 # Twenty people wear an accelerometer. Each is recorded six times, walking, climbing stairs or resting, for three to
-# six seconds at 50 Hz. The numbers are made up here; in your case this is ``pd.read_csv``.
+# six seconds at 50 Hz. The data are synthetic; use ``pd.read_csv`` for yours.
 
 PACE = {"walking": 1.9, "stairs": 1.7, "resting": 0.25}  # steps or breaths per second
 
 
 def recording(activity, person):
-    """Three axes of a recording, (N, 3), with a pace, a phase and a strength that are this person's."""
+    """Three axes of a recording, (N, 3); pace and strength depend on the person, the phase is random."""
     t = np.arange(rng.integers(150, 300)) / 50
     swing = 2 * np.pi * PACE[activity] * (1 + 0.02 * (person % 5 - 2)) * t + rng.uniform(0, 6)
     strength = {"walking": 1.0, "stairs": 0.9, "resting": 0.1}[activity] * (1 + 0.1 * (person % 3))
@@ -53,10 +53,10 @@ activity, person = pd.Series(what), pd.Series(who)
 table.head(4)
 
 # %%
-# The estimators take such a table as it is: an index of two levels, recording and time, and one column per channel.
-# They also take arrays (n, N, d) and lists of arrays of different lengths.
+# The estimators accept such a table directly: an index with two levels, recording and time, and one column per channel.
+# They also accept arrays (n, N, d) and lists of arrays of different lengths.
 #
-# Look
+# Plot
 # ----
 
 figure, panels = plt.subplots(3, 1, sharex=True, figsize=(7, 5), layout="constrained")
@@ -68,9 +68,8 @@ plt.show()
 # %%
 # Fit
 # ---
-# What counts is how well the model does for people it has never seen, so all recordings of some people are left out
-# for the test. ``groups`` tells the fit which recordings belong together, so that it does the same when it chooses
-# its penalty.
+# The model should work for people whom it has never seen, so all recordings of some people are held out for the test.
+# ``groups`` tells ``fit`` which recordings belong together, so that it does the same when it chooses its penalty.
 
 train, test = next(GroupShuffleSplit(1, test_size=0.3, random_state=0).split(activity, groups=person))
 names = activity.index
@@ -78,28 +77,27 @@ X_train, X_test = table.loc[names[train]], table.loc[names[test]]
 
 model = UnICORNNClassifier(random_state=0).fit(X_train, activity.iloc[train], groups=person.iloc[train])
 right = int((model.predict(X_test) == activity.iloc[test]).sum())
-print(f"{right} of {len(test)} recordings of {person.iloc[test].nunique()} people never seen: {right / len(test):.2f}")
+print(f"{right} of {len(test)} recordings of {person.iloc[test].nunique()} new people: {right / len(test):.2f}")
 
 # %%
-# How far can this number be trusted? Two checks take a moment. The first is the range of true accuracies that would
-# give such a result with so few recordings. The second is what a plain method gets, here from nothing but how
-# strongly each axis moves.
+# How reliable is this number? Two quick checks: the confidence interval for this number of recordings, and the accuracy
+# of a simple method, here based only on the standard deviation of each axis.
 
 low, high = binomtest(right, len(test)).proportion_ci(method="wilson")
-print(f"true accuracies that fit this result: {low:.2f} to {high:.2f}")
+print(f"95 % confidence interval: {low:.2f} to {high:.2f}")
 strength = np.stack([table.loc[name].std() for name in names])
 plain = LogisticRegression().fit(strength[train], activity.iloc[train])
-print(f"strengths of the axes alone: {plain.score(strength[test], activity.iloc[test]):.2f}; guessing: 0.33")
+print(f"standard deviations alone: {plain.score(strength[test], activity.iloc[test]):.2f}; guessing: 0.33")
 
 # %%
-# These recordings were made by a formula, and real people differ in more than pace and strength. **Do not expect the
-# same number for your own sensors.** :doc:`The page on your own data </estimators>` has results on published data sets,
-# beside other methods.
+# Real people differ in more than pace and strength. **Do not expect the same accuracy for your own sensors.**
+# :doc:`The page on your own data </estimators>` has results on published data sets and compares them with other
+# methods.
 
 # %%
-# The default model is a bank of untrained oscillators with many time scales, and ridge regression on how strongly each
-# of them was driven. It computes no gradient, so a fit takes seconds. ``model="network"`` trains a UnICORNN, and
-# ``model="both"`` takes the mean of the two.
+# The default model is a bank of untrained oscillators with many time scales, and ridge regression on their energies. It
+# needs no gradients, so a fit takes seconds. ``model="network"`` trains a UnICORNN, and ``model="both"`` averages the
+# predictions of the two.
 #
 # Which mistakes does it make?
 
@@ -108,7 +106,7 @@ plt.show()
 
 # %%
 # It is a scikit-learn estimator, so cross-validation, grid searches and pipelines work as usual. The folds show how
-# much the score depends on who is left out:
+# much the score depends on the people held out:
 
 series = [table.loc[name].to_numpy() for name in names]
 folds = GroupKFold(3).split(series, groups=person)
@@ -116,16 +114,16 @@ scores = cross_val_score(UnICORNNClassifier(random_state=0), series, activity.to
 print("three folds:", scores.round(2))
 
 # %%
-# Predict, with a probability
-# ---------------------------
+# Predict probabilities
+# ---------------------
 
 pd.DataFrame(model.predict_proba(X_test), columns=model.classes_, index=names[test]).round(3).head(4)
 
 # %%
 # Save
 # ----
-# A saved model is a folder with weights, settings and a model card that people can read. There are no pickles in it,
-# and a file that was changed is refused when the model is loaded.
+# A saved model is a folder with weights, settings and a readable model card. It contains no pickles, and loading
+# rejects files that were changed.
 
 with tempfile.TemporaryDirectory() as folder:
     model.save_pretrained(folder)
@@ -134,13 +132,13 @@ with tempfile.TemporaryDirectory() as folder:
 assert (again.predict(X_test) == model.predict(X_test)).all()
 
 # %%
-# The same from the command line, for a file: ``unicornn fit walks.csv --target activity --out model``, then
-# ``unicornn predict model new.csv``. With ``--dry-run`` it says what it understood of the file.
+# The command line does the same with files: ``unicornn fit walks.csv --target activity --out model``, then
+# ``unicornn predict model new.csv``. ``--dry-run`` shows how it interprets the file.
 #
-# While it is going on
-# --------------------
-# Sequences of any length are predicted, so a recording can be judged before it is over. Here is the probability of
-# the right answer as a recording of stairs comes in, sample by sample.
+# Predict early
+# -------------
+# Predictions work for sequences of any length, so a recording can be classified before it ends. The plot shows the
+# probabilities of all classes as a recording of stairs arrives.
 
 stairs = table.loc[names[test][(activity.iloc[test] == "stairs").to_numpy()][0]].to_numpy()
 seen = np.arange(20, len(stairs) + 1, 10)
@@ -152,11 +150,11 @@ plt.legend()
 plt.show()
 
 # %%
-# Live, for many at once
-# ----------------------
-# Where readings arrive all day long, a trained network follows them with a few numbers of state per person and never
-# needs the past again. ``Stream`` takes whatever has arrived, from any number of people, and answers for each of them.
-# Here four recordings come in half a second at a time. With ``segments=1`` the network reads its energies at the end of
+# Live streams
+# ------------
+# For readings that arrive all day long, a trained network needs only a small state per person and never the past
+# samples. ``Stream`` accepts new samples of any number of people and returns a prediction for each of them. Here four
+# recordings arrive half a second at a time. With ``segments=1`` the network reads its energies at the end of
 # all that has come; a network that cuts series into pieces has to know where they end.
 
 network = UnICORNNClassifier("network", segments=1, dt=0.4, hidden_size=32, max_epochs=60, random_state=0)

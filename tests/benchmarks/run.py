@@ -1,6 +1,5 @@
-"""Runs a module of the project in a process of its own."""
+"""Runs a module of the project in a separate process."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +8,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments):
-    """What it prints; it has to succeed."""
-    environment = os.environ | {"MPLBACKEND": "Agg"}
+    """The output of ``python -m ARGUMENTS``, which must succeed."""
     command = [sys.executable, "-m", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

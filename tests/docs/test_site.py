@@ -1,8 +1,7 @@
-"""The site: built without a warning, complete, and whole without a network."""
+"""The site builds without warnings, is complete, and works without a network."""
 
 import importlib
 import inspect
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,105 +9,54 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-import unicornn
 from docs.build.pages import ROOT
 
 pytest.importorskip("sphinx")
 from bs4 import BeautifulSoup
 from sphinx.util.inventory import InventoryFile
 
-from docs.build.site import api, docstrings, labels, units
+from docs.build import site as extension
 from tests.browser import complaints, opened
 
-COMMAND = ["-m", "sphinx", "-q", "-W", "--keep-going"]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+MODULES = {name: importlib.import_module(name) for name in extension.public_modules()}
 
 
-def public_modules():
-    """Found by importing, where ``api`` reads the source."""
-    yield "unicornn"
-    for found in pkgutil.walk_packages(unicornn.__path__, "unicornn."):
-        parents = found.name.rpartition(".")[0]
-        if not any(part.startswith("_") for part in found.name.split(".")) and parents not in api.ONE_FILE_EACH:
-            yield found.name
-
-
-def public_names(name):
-    """Classes and functions that are this package's, by their names at runtime."""
-    module = importlib.import_module(name)
-    for key in getattr(module, "__all__", vars(module)):
-        thing = getattr(module, key)
-        home = getattr(thing, "__module__", "")
-        if not key.startswith("_") and callable(thing) and isinstance(home, str) and home.startswith(name):
-            yield f"{name}.{key}"
-
-
-def test_every_public_module_has_a_page():
-    assert set(public_modules()) == set(api.modules())
-
-
-@pytest.mark.parametrize("name", api.modules())
-def test_every_public_name_is_in_the_reference(name):
-    page = api.page(name)
-    for full in public_names(name):
-        assert f":: {full}\n" in page, full
+def test_public_names_are_found():
+    assert {"unicornn", "unicornn.baselines", "unicornn.lab.tasks", "unicornn.theory.plots"} <= set(MODULES)
+    assert not [name for name in MODULES if "._" in name or name == "unicornn.baselines.lstm"]
+    assert {"UnICORNN", "State", "suggest_dt"} <= set(extension.public_names(MODULES["unicornn"]))
+    assert "Line" in extension.public_names(MODULES["unicornn.theory.plots"])  # defined there
+    assert "Tensor" not in extension.public_names(MODULES["unicornn.theory.plots"])  # imported
 
 
 def test_every_public_class_and_function_has_an_example():
-    """The tests of the package run them. The command has none, and neither have errors."""
+    """Other tests run the examples. Exceptions need none."""
     without = []
-    for name in api.modules():
-        module = importlib.import_module(name)
-        for thing in (getattr(module, key) for key in api.names(module)):
+    for name, module in MODULES.items():
+        for thing in (getattr(module, key) for key in extension.public_names(module)):
             if inspect.isroutine(thing) or (isinstance(thing, type) and not issubclass(thing, BaseException)):
                 without += [] if ">>>" in (thing.__doc__ or "") else [f"{name}.{thing.__name__}"]
     assert without == ["unicornn.lab.cli.main"]
 
 
-def test_labels_have_rows_to_lead_to():
-    assert labels.table()["Eq. (6)"].startswith("(6), in")
-    assert len({labels.anchor(label) for label in labels.table()}) == len(labels.table())
+def test_docstrings_are_escaped_outside_literals():
+    assert extension.escape("|y_n|, classes_, snake_case") == r"\|y_n\|, classes\_, snake_case"
+    assert extension.escape("``|y|``, ``n_iter_``") == "``|y|``, ``n_iter_``"
 
 
-@pytest.mark.parametrize(
-    ("line", "escaped"),
-    [
-        ("|y_n| and classes_.", r"\|y_n\| and classes\_."),
-        ("``|y|``, ``n_iter_``", "``|y|``, ``n_iter_``"),
-        (":param input_size: d.", r":param input_size: \d."),
-        ("snake_case stays", "snake_case stays"),
-    ],
-)
-def test_docstrings_are_text(line, escaped):
-    assert docstrings.escape(line) == escaped
-
-
-def test_numbers_stay_with_their_units():
-    said = units.joined("86.0 ± 0.1 % (3 seeds), 12 of 50, 45 min 7 s, 3 steps")
-    assert said.replace("\xa0", "~") == "86.0~±~0.1~% (3~seeds), 12 of 50, 45~min 7~s, 3 steps"
-
-
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-
-
-@pytest.mark.parametrize("path", TUTORIALS + EXAMPLES, ids=lambda path: path.stem)
-def test_a_script_of_the_gallery_has_a_title(path):
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0].removeprefix("r") == '"""'
-    assert lines[2] == "=" * len(lines[1])
-
-
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorial_is_on_the_first_page(path):
+def test_tutorials_are_on_the_first_page():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert index.count(f"generated/tutorials/{path.stem}") == 2  # the door, and the contents
+    for path in TUTORIALS:
+        assert index.count(f"generated/tutorials/{path.stem}") == 2  # a card, and the table of contents
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The whole site, its tutorials and examples executed."""
+    """The complete site, with executed tutorials and examples."""
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, *COMMAND, "-d", str(out / "doctrees"), "docs", str(out / "html")]
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"]
+    command += ["-d", str(out / "doctrees"), "docs", str(out / "html")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     return out / "html"
@@ -122,15 +70,15 @@ def pages(site):
 
 
 @pytest.mark.slow
-def test_the_reference_has_every_public_name(site):
+def test_reference_has_every_public_name(site):
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     known = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
-    missing = [full for name in public_modules() for full in public_names(name) if full not in known]
-    assert not missing
+    public = {f"{name}.{key}" for name, module in MODULES.items() for key in extension.public_names(module)}
+    assert public <= known
 
 
 @pytest.mark.slow
-def test_links_within_the_site_lead_somewhere(pages):
+def test_links_within_the_site_exist(pages):
     ids = {path: {tag["id"] for tag in page.find_all(id=True)} for path, page in pages.items()}
     broken = []
     for path, page in pages.items():
@@ -146,7 +94,7 @@ def test_links_within_the_site_lead_somewhere(pages):
 
 
 @pytest.mark.slow
-def test_a_page_needs_no_network(pages):
+def test_page_needs_no_network(pages):
     for path, page in pages.items():
         loaded = [tag["src"] for tag in page.find_all(["script", "img", "iframe", "source"], src=True)]
         loaded += [tag["href"] for tag in page.find_all("link", href=True)]
@@ -155,7 +103,7 @@ def test_a_page_needs_no_network(pages):
 
 
 @pytest.mark.slow
-def test_the_search_finds_without_a_network(site, tmp_path):
+def test_search_works_without_a_network(site, tmp_path):
     found, log = opened(site / "search.html", tmp_path, "?q=lyapunov")
     assert not complaints(log)
     results = BeautifulSoup(found, "html.parser").select("#search-results li a")
@@ -163,18 +111,10 @@ def test_the_search_finds_without_a_network(site, tmp_path):
 
 
 @pytest.mark.slow
-def test_equations_and_labels_are_rendered(pages, site):
-    paper = pages[site / "generated" / "tutorials" / "paper.html"]
-    assert len(paper.find_all("math")) >= 4
-    links = {tag.get_text(): tag for tag in paper.find_all("a", href=True)}
-    assert links["Eq. (6)"]["href"].endswith("labels.html#eq-ucrn")
-    assert links["Eq. (6)"]["title"].startswith("(6), in")
-
-
-@pytest.mark.slow
-def test_tutorials_were_executed_and_are_notebooks(pages, site):
-    for path in (ROOT / "docs" / "tutorials").glob("*.py"):
+def test_tutorials_are_executed_and_available_as_notebooks(pages, site):
+    for path in TUTORIALS:
         page = pages[site / "generated" / "tutorials" / f"{path.stem}.html"]
         assert page.find_all(class_="sphx-glr-script-out")
         assert len(page.select("img.sphx-glr-single-img, img.sphx-glr-multi-img")) >= 3
         assert any(Path(tag["href"]).name == f"{path.stem}.ipynb" for tag in page.find_all("a", href=True))
+    assert len(pages[site / "generated" / "tutorials" / "paper.html"].find_all("math")) >= 4

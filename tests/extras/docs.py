@@ -10,7 +10,7 @@ from pathlib import Path
 __file__ = str(Path({project!r}) / "docs" / "conf.py")
 exec(compile(Path(__file__).read_text(encoding="utf-8"), __file__, "exec"))
 import docs.build.__main__
-extensions.remove("docs.build.site.api")  # it writes into the project
+exclude_patterns.append("generated")  # the API pages
 sphinx_gallery_conf |= {{"examples_dirs": ["scripts"], "gallery_dirs": ["gallery"]}}
 html_static_path, html_css_files = [], []
 """

@@ -1,0 +1,270 @@
+"""Generated parts of docs/reproduction.md, from the records of runs in results/reproduction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from docs.build.pages import DASH, figure, load_results, part, table
+from unicornn.lab import tasks
+from unicornn.lab._metric import Metric
+from unicornn.lab._text import duration
+from unicornn.theory.plots import Line, Panel, Plot
+
+PAGE = "docs/reproduction.md"
+Record = dict[str, Any]  # one run: its name, settings, environment, result and learning curve
+
+
+class Experiment(NamedTuple):
+    """One row of the summary: a result of the paper and the runs that repeat it.
+
+    ``units`` and ``F`` select the published numbers; ``changes`` lists how our recipe differs from the paper's.
+    """
+
+    title: str
+    task: str
+    recipe: str
+    changes: str
+    units: int | None = None
+    F: float | None = None
+    protocol: str = ""
+
+
+SPREAD, CYCLE = "time scales spread from the start", "one-cycle learning rate"
+IMAGES = f"sequences that grow; standardised and mirrored images; {CYCLE}; averaged weights"
+RATES = f"{SPREAD}; several samples per step; random window starts; no dropout"
+LORENZ = f"paper gives no settings; one layer of 700 units instead of two of 90, same number of parameters; {SPREAD}"
+IMDB = f"lengths honoured; own tokeniser; {CYCLE}; one layer of slow oscillators, full state read; averaged weights"
+EXPERIMENTS = (
+    Experiment("psMNIST, 128 units", "psmnist", "scales/psmnist", f"{SPREAD}; {CYCLE}", 128),
+    Experiment("psMNIST, 128 units, energies read too", "psmnist", "scales/psmnist-energy",
+               f"readout; {SPREAD}; {CYCLE}", 128),
+    Experiment("psMNIST, 256 units", "psmnist", "", "", 256, protocol="curves/psmnist"),
+    Experiment("noise-padded CIFAR-10, noise of the authors' code", "cifar10-noise", "images/cifar10-longer",
+               IMAGES, 128, protocol="curves/cifar10"),
+    Experiment("noise-padded CIFAR-10, noise of the paper's text", "cifar10-noise", "images/cifar10-uniform",
+               IMAGES, 128),
+    Experiment("EigenWorms", "eigenworms", "", "data unavailable; see [44 worms](#44-worms)", 32),
+    Experiment("heart rate", "bidmc-hr", "scales/hr", RATES, protocol="curves/hr"),
+    Experiment("respiratory rate", "bidmc-rr", "scales/rr", RATES, protocol="curves/rr"),
+    Experiment("IMDB", "imdb", "imdb/sums", IMDB, 128, protocol="protocol/imdb"),
+    Experiment("Lorenz 96, F = 0.9", "lorenz96", "lorenz/F0.9-wide", LORENZ, 90, F=0.9),
+    Experiment("Lorenz 96, F = 8", "lorenz96", "lorenz/F8-wide", LORENZ, 90, F=8.0),
+)  # fmt: skip
+
+
+def finished_runs(sources: str) -> list[Record]:
+    """Finished runs by "GROUP/NAME": a file of results/reproduction, and a pattern for names without a final seed.
+
+    Several sources are separated by spaces.
+    """
+    runs = []
+    for group, _, name in (source.partition("/") for source in sources.split()):
+        records = load_results(f"reproduction/{group}")
+        runs += [run for run in records if run["result"] and re.fullmatch(rf"(?:{name})(?:-\d+)?", run["name"])]
+    return runs
+
+
+def grouped(runs: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
+    groups: dict[Any, list[Record]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def settings(run: Record) -> Record:
+    return {**run["training"], **run["model_options"], **run["task_options"]}
+
+
+def metric(run: Record) -> Metric:
+    return Metric(run["metric"], run["more_is_better"])
+
+
+def outcome(runs: Sequence[Record]) -> Record:
+    """The test metric of some runs, mean and standard deviation over seeds, and their mean time, as text."""
+    scores, text = [run["result"]["test"] for run in runs], metric(runs[0]).text
+    several = len(scores) > 1
+    test = f"{text(fmean(scores), stdev(scores))} ({len(scores)} seeds)" if several else text(scores[0])
+    return {"test": test, "time": duration(fmean(run["result"]["seconds"] for run in runs))}
+
+
+def published(task: str, model: str, **options: Any) -> str:
+    """The paper's numbers for a model; ``options`` are a task's options, or ``units``."""
+    quoted = [
+        tasks.find(task).metric.text(result.value, result.deviation)
+        for result in tasks.find(task).paper
+        if result.model.lower().startswith(model)
+        and options.get("units", result.units) == result.units
+        and all(options.get(key) == value for key, value in result.only.items())
+    ]
+    return ", ".join(dict.fromkeys(quoted)) or DASH
+
+
+def _by_protocol(source: str) -> str:
+    """The test metric of a run of full length; else the validation metric so far, and the authors' at that epoch."""
+    (run,) = finished_runs(source)
+    epochs, planned = run["result"]["epochs"], tasks.find(run["task"]).training.epochs
+    if epochs >= planned:
+        return str(outcome([run])["test"])
+    theirs = dict(zip(*load_results("reproduction/authors")["curves"][source.partition("/")[2]].values(), strict=True))
+    ours, authors = (metric(run).text(value) for value in (run["curve"]["valid"][-1], theirs[epochs]))
+    return f"validation {ours} (authors' {authors}) after {epochs} of {planned} epochs"
+
+
+@part(PAGE, "summary")
+def summary() -> list[str]:
+    rows = []
+    for experiment in EXPERIMENTS:
+        row: Record = {"title": experiment.title, "changes": experiment.changes}
+        row["paper"] = published(experiment.task, "unicornn", units=experiment.units, F=experiment.F)
+        row["protocol"] = _by_protocol(experiment.protocol) if experiment.protocol else None
+        rows.append(row | (outcome(finished_runs(experiment.recipe)) if experiment.recipe else {}))
+    heading = "result | paper | paper's protocol, here | our recipe, here | time on one core | changes in our recipe"
+    return table(rows, heading, "{title} | {paper} | {protocol} | {test} | {time} | {changes}")
+
+
+def commands(*recipes: str) -> list[str]:
+    """The commands of some runs, without seed and fold."""
+    found = [re.sub(r" --(seed \S+|set fold=\S+)", "", finished_runs(recipe)[0]["command"]) for recipe in recipes]
+    return ["```sh", *found, "```"]
+
+
+WORMS = r"worms-alone/unicornn-\d"
+RECIPES = {
+    "psmnist": ["scales/psmnist-energy"],
+    "cifar10": ["images/cifar10-longer"],
+    "rates": ["scales/hr", "scales/rr"],
+    "imdb": ["imdb/sums"],
+    "lorenz": ["lorenz/F0.9-wide", "lorenz/F8-wide"],
+    "worms": [WORMS],
+    "ablations": ["ablations/stacked-3"],
+}
+for _name, _sources in RECIPES.items():
+    part(PAGE, f"{_name}-recipe")(partial(commands, *_sources))
+
+
+@part(PAGE, "worms")
+def worms() -> list[str]:
+    """Correctly classified recordings: UnICORNN, MiniRocket, and a classifier that knows nothing of time."""
+    correct, total = [], 0
+    for folds in grouped(finished_runs(WORMS), lambda run: run["name"].rpartition("-")[0]).values():
+        counts = [run["test_sequences"] for run in folds]
+        correct.append(sum(round(run["result"]["test"] * n) for run, n in zip(folds, counts, strict=True)))
+        total = sum(counts)
+    rocket, linear = load_results("estimators")["sets"]["worms44"]["minirocket"], load_results("reproduction/by_hand")
+    return [
+        f"UnICORNN classifies {fmean(correct):.1f} ± {stdev(correct):.1f} of {total} recordings correctly "
+        f"({fmean(correct) / total:.0%}, {len(correct)} seeds), MiniRocket with ridge regression "
+        f"{fmean(rocket['scores']):.0%} of the 43 complete ones, and a logistic regression on the standard deviations "
+        f"of the six channels (`{linear['command']}`) {sum(linear['right'])} of {sum(linear['of'])}."
+    ]
+
+
+@part(PAGE, "lorenz")
+def lorenz() -> list[str]:
+    """Models by F; ours at the paper's size, with the longest training, and as one wide layer."""
+    rows = []
+    runs = grouped(finished_runs("lorenz/.* scales/lorenz-both"), lambda run: re.sub(r"-\d$", "", run["name"]))
+    for each in runs.values():
+        chosen, model = {"num_layers": 1, **settings(each[0])}, each[0]["model"]
+        chosen |= outcome(each) | {"paper": published("lorenz96", model, F=chosen["F"])}
+        rows.append(chosen | {"model": model, "parameters": each[0]["parameters"]})
+    rows.sort(key=lambda row: (row["F"], row["model"] != "unicornn", row["model"], row["test"]))
+    return table(
+        rows,
+        "F | model | layers × units | parameters | batch | epochs | test NRMSE | paper | time",
+        "{F:g} | {model} | {num_layers} × {hidden_size} | {parameters} | {batch_size} | {epochs} | {test} | {paper} "
+        "| {time}",
+    )
+
+
+@part(PAGE, "time-steps")
+def time_step_range() -> list[str]:
+    (run,) = finished_runs("scales/psmnist-energy")
+    smallest, largest = min(map(min, run["time_steps"])), settings(run)["dt"]
+    return [
+        f"The smallest effective time step of this network is {smallest:.3g}, a factor of {largest / smallest:.1f} "
+        f"below Δt = {largest:g}; in the paper's network (Fig. 5) the factor is 28."
+    ]
+
+
+def _curves(title: str, authors: str, sources: dict[str, str]) -> Panel:
+    """Validation metric against the epoch, one line per run; the authors' own run in grey."""
+    lines, scale = [], 1.0
+    for number, (label, source) in enumerate(sources.items()):
+        runs = finished_runs(source)
+        scale = 100.0 if runs[0]["metric"] == "accuracy" else 1.0
+        for run in runs:
+            style = {"color": f"C{number}", "marker": "o" if len(run["curve"]["epoch"]) < 5 else ""}
+            valid = [scale * value for value in run["curve"]["valid"]]
+            lines.append(Line(label if run is runs[0] else "", run["curve"]["epoch"], valid, style=style))
+    if authors:
+        theirs = load_results("reproduction/authors")["curves"][authors]
+        style = {"color": "#808080", "linestyle": "--"}
+        lines.append(Line("authors' own run", theirs["epoch"], [scale * v for v in theirs["valid"]], style=style))
+    label, yscale = ("validation accuracy (%)", "linear") if scale > 1 else ("validation error", "log")
+    return Panel("epoch", label, lines, {"xscale": "log", "yscale": yscale, "title": title})
+
+
+def _against(label: str, lines: Mapping[str, Sequence[Record]], key: str) -> Panel:
+    """Mean test accuracy against a setting."""
+    drawn = []
+    for name, runs in lines.items():
+        scores = {x: 100 * fmean(run["result"]["test"] for run in each)
+                  for x, each in sorted(grouped(runs, lambda run: settings(run)[key]).items())}  # fmt: skip
+        drawn.append(Line(name, list(scores), list(scores.values()), style={"marker": "o"}))
+    return Panel(label, "test accuracy (%)", drawn)
+
+
+Curves = dict[str, tuple[str, dict[str, str]]]  # by the title of a panel: the authors' curve, and runs by label
+CURVES: dict[str, Curves] = {
+    "psmnist": {"psMNIST": ("psmnist", {
+        "our recipe": "scales/psmnist", "our recipe, energies read too": "scales/psmnist-energy",
+        "paper's protocol, 256 units": "curves/psmnist",
+    })},
+    "cifar10": {"noise-padded CIFAR-10": ("cifar10", {
+        "our recipe": "images/cifar10-longer", "our recipe, noise of the paper's text": "images/cifar10-uniform",
+        "authors' protocol, 3 seeds": "curves/cifar10 protocol/cifar10",
+    })},
+    "rates": {
+        "heart rate": ("hr", {"our recipe": "scales/hr", "paper's protocol": "curves/hr"}),
+        "respiratory rate": ("rr", {"our recipe": "scales/rr", "paper's protocol": "curves/rr"}),
+    },
+    "imdb": {"IMDB": ("imdb", {"our recipe": "imdb/sums", "authors' protocol": "protocol/imdb"})},
+    "lorenz": {f"Lorenz 96, F = {F}": ("", {
+        "UnICORNN, 1 × 700": f"lorenz/F{F}-wide", "UnICORNN, 2 × 90": f"lorenz/F{F}-unicornn",
+        "coRNN": f"lorenz/F{F}-cornn", "LSTM": f"lorenz/F{F}-lstm",
+    }) for F in ("0.9", "8")},
+}  # fmt: skip
+
+
+def curves_figure(name: str) -> Figure:
+    return Plot("", [_curves(title, *panel) for title, panel in CURVES[name].items()]).draw()
+
+
+for _name in CURVES:
+    figure(f"reproduction/{_name}")(partial(curves_figure, _name))
+
+
+@figure("reproduction/worms")
+def worms_figure() -> Figure:
+    runs = grouped(finished_runs("subsampling/.*"), lambda run: settings(run)["subsample"])
+    lines = {f"{which} entries": [*each, *finished_runs(WORMS)] for which, each in runs.items()}
+    return Plot("", [_against("entries", lines, "entries")]).draw()
+
+
+@figure("reproduction/ablations")
+def ablation_figure() -> Figure:
+    depths = {"stacked": "UnICORNN", "residual": "skip connections, S = 2", "frozen": "c not trained"}
+    by_depth = {label: finished_runs(rf"ablations/{kind}-\d") for kind, label in depths.items()}
+    panels = [
+        _against("layers L", by_depth, "num_layers"),
+        _against("Δt", {"UnICORNN": finished_runs("ablations/dt-.*")}, "dt"),
+        _against("α", {"UnICORNN": finished_runs("ablations/alpha-.*")}, "alpha"),
+    ]
+    return Plot("", panels).draw()
