@@ -42,7 +42,7 @@ def test_the_kernel_where_there_is_one(backend, device, picked):
 
 @pytest.mark.parametrize("kind", ["mps", "xpu"])
 def test_other_devices_fall_back_with_one_warning(kind):
-    with pytest.warns(RuntimeWarning, match=f"no kernels for '{kind}' here; the reference runs instead"):
+    with pytest.warns(RuntimeWarning, match=f"no kernels for '{kind}'"):
         assert pick_backend("auto", torch.device(kind)) == "reference"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -51,7 +51,7 @@ def test_other_devices_fall_back_with_one_warning(kind):
 
 @pytest.mark.usefixtures("without_triton")
 def test_a_gpu_without_triton_is_told_what_to_install():
-    with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda' here.*pip install 'unicornn\[gpu\]'"):
+    with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda'.*pip install 'unicornn\[gpu\]'"):
         assert pick_backend("auto", torch.device("cuda")) == "reference"
     with pytest.raises(ImportError, match=r"backend: 'triton' needs .* pip install 'unicornn\[gpu\]'"):
         pick_backend("triton", torch.device("cuda"))
