@@ -68,7 +68,7 @@ def test_squares_that_are_not_finite():
 def test_a_validation_loss_that_is_not_finite_stops_the_fit(monkeypatch):
     monkeypatch.setattr(networks.NetworkTrainer, "validate", lambda _: {"valid_loss": float("nan")})
     with pytest.raises(Diverged, match=r"^valid_loss: "):
-        UnICORNNClassifier("network", dt=0.1, **SMALL).fit(X, Y)
+        UnICORNNClassifier("network", **QUICK).fit(X, Y)
 
 
 def test_masked_values_are_missing():

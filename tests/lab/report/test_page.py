@@ -205,7 +205,7 @@ ROUNDED = {139.5: "140", 13.96: "14.0", 0.99951: "1.00", 0.0123: "0.0123", 0.0: 
 
 
 @pytest.mark.parametrize("value", ROUNDED)
-def test_errors_have_three_significant_digits(value):
+def test_numbers_have_three_significant_digits(value):
     assert Metric("RMSE", False).text(value) == ROUNDED[value]
 
 
