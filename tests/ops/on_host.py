@@ -2,7 +2,7 @@
 
 Threads share nothing in that code, and little in it is specific to a card except how a thread gets its number. So it
 runs nearly unchanged, one thread after another, with the fused multiply-adds, integers and unrolled loop of a card,
-none of which the interpreter has; and fast enough for long sequences. """
+none of which the interpreter has; and fast enough for long sequences."""
 
 import ctypes
 import re

@@ -1,7 +1,7 @@
 """A simulated card: tensors that claim to be on "cuda" and cannot be combined with those on the CPU.
 
 Their memory is on the CPU, where Triton's interpreter runs the kernels. All code around the kernels runs as on a GPU,
-and a tensor on the wrong device is an error. """
+and a tensor on the wrong device is an error."""
 
 from types import SimpleNamespace
 

@@ -100,7 +100,12 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
     with torch.no_grad():
         plain = Stack(_Plain, p._replace(grid=torch.stack([y, z]), keep="reversible"))
         found = plain.backward(output, torch.zeros_like(start), False)
-    by_letter: dict[str, Any] = {"w": found.w, "V": found.V, "b": found.b, "Lambda": [*[None] * layer.skip_layers, *found.Lambda]}
+    by_letter: dict[str, Any] = {
+        "w": found.w,
+        "V": found.V,
+        "b": found.b,
+        "Lambda": [*[None] * layer.skip_layers, *found.Lambda],
+    }
     gradients = {}
     for name, g in zip(names, right, strict=True):
         letter, _, l = name.partition(".")
