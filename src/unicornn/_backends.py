@@ -20,7 +20,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
     """The back-end for tensors on ``device``: kernels if there are any, else the reference.
 
     "cuda" is torch's name for both NVIDIA and AMD GPUs. With TRITON_INTERPRET=1 in the environment, "triton" also
-    accepts tensors on the CPU, for which Triton's interpreter runs the kernels, slowly: for tests.
+    accepts tensors on the CPU and runs the kernels in Triton's slow interpreter: for tests.
 
     Example:
         >>> import torch

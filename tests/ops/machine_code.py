@@ -2,8 +2,8 @@
 
     python -m tests.ops.machine_code --out FILE [--targets sm_90] [--dtypes fp32 bf16] [--ragged 0 1] [--warps 1 4]
 
-Kernels are cross-compiled with the options of a launch. NVIDIA's code is disassembled by the tool that triton brings
-along, AMD's is the assembly of its compiler. The time loop is counted, divided by the steps that it is unrolled to.
+Kernels are cross-compiled with the options of a launch. NVIDIA code is disassembled by the tool that comes with triton;
+AMD code is the assembly of its compiler. Instructions of the time loop are divided by the steps it is unrolled to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,23 +45,8 @@ KERNELS: dict[str, tuple[Any, dict[str, bool]]] = {
 }
 
 
-@dataclass
-class Code:
-    """One kernel, compiled. ``instructions`` are those of a step, by name."""
-
-    kernel: str
-    dtype: str
-    target: str
-    ragged: bool
-    warps: int
-    registers: int
-    spilled_bytes: int
-    per_step: float
-    instructions: dict[str, float]
-
-
 def compiled(name: str, dtype: str, target: str, ragged: bool, warps: int) -> Any:
-    """Triton's compiled kernel, with the arguments and options of gpu.Recurrence."""
+    """The compiled kernel, with the arguments and options of ``Recurrence``."""
     kernel, flags = KERNELS[name]
     full = torch.float64 if dtype == "fp64" else torch.float32
     word, unit, machine = "fp64" if dtype == "fp64" else "fp32", UNIT[full], TARGETS[target]
@@ -83,7 +67,7 @@ def compiled(name: str, dtype: str, target: str, ragged: bool, warps: int) -> An
 
 
 def loop(lines: list[tuple[int, str]], jumps: re.Pattern[str], places: dict[str, int]) -> list[str]:
-    """The instructions of the longest loop: from a place to the last jump back to it."""
+    """Instructions of the longest loop: from a label to the last jump back to it."""
     best: list[str] = []
     for at, text in lines:
         jump = jumps.search(text)
@@ -123,20 +107,24 @@ def of_amd(assembly: str) -> tuple[list[str], int, int]:
 
 
 def opcode(text: str) -> str:
-    """Without predicate and variants, but those that tell 64-bit conversions and wide products."""
+    """Opcode without predicate and variants, except those of 64-bit conversions and wide products."""
     word = re.sub(r"^@!?U?P\w+\s+", "", text).split()[0]
     head, *variants = word.split(".")
     telling = ("F64", "S64", "U64") if head.startswith(("F2", "I2")) else ("WIDE",)
     return ".".join([head, *(v for v in variants if v in telling)][:2])
 
 
-def look(case: tuple[str, str, str, bool, int]) -> Code:
+def measure(case: tuple[str, str, str, bool, int]) -> dict[str, Any]:
+    """Registers, spills and instructions per step, by name, of one compiled kernel."""
     name, dtype, target, ragged, warps = case
     asm = compiled(*case).asm
     body, registers, spilled = of_nvidia(asm["cubin"]) if "cubin" in asm else of_amd(asm["amdgcn"])
     steps = 1 if dtype == "fp64" else gpu_kernels.DEPTH.value
     count = {k: round(v / steps, 2) for k, v in Counter(map(opcode, body)).most_common()}
-    return Code(name, dtype, target, ragged, warps, registers, spilled, round(len(body) / steps, 1), count)
+    return {
+        "kernel": name, "dtype": dtype, "target": target, "ragged": ragged, "warps": warps, "registers": registers,
+        "spilled_bytes": spilled, "per_step": round(len(body) / steps, 1), "instructions": count,
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -149,8 +137,8 @@ def main() -> None:
     options = parser.parse_args()
     cases = list(product(KERNELS, options.dtypes, options.targets, map(bool, options.ragged), options.warps))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        codes = pool.map(look, cases, chunksize=8)
-    options.out.write_text(json.dumps([asdict(code) for code in codes], indent=1))
+        codes = pool.map(measure, cases, chunksize=8)
+    options.out.write_text(json.dumps(codes, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Runs what Triton's compiler makes of the kernels, without a GPU: its LLVM code for AMD's cards, compiled for the CPU.
+"""Runs compiled Triton kernels without a GPU: the LLVM code for AMD cards, compiled for the CPU.
 
-In that code threads share nothing, and little is particular to a card but how a thread learns its number. So it runs
-here nearly as it stands, one thread after the other, with the fused multiply-adds, the integers and the unrolled loop
-that a card will see, of which the interpreter knows nothing; and fast enough for long sequences.
-"""
+Threads share nothing in that code, and little in it is specific to a card except how a thread gets its number. So it
+runs nearly unchanged, one thread after another, with the fused multiply-adds, integers and unrolled loop of a card,
+none of which the interpreter has; and fast enough for long sequences."""
 
 import ctypes
 import re
@@ -24,7 +23,7 @@ NAMES = {
     torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16", torch.float16: "fp16", torch.int64: "i64",
     torch.int32: "i32",
 }  # fmt: skip
-# What a card has and this CPU does not: here it is. The last is how LLVM rounds to bfloat16 where no instruction does.
+# Replacements for functions that only a card has. The last one rounds to bfloat16.
 REPLACED = {
     "amdgpu_kernel ": "", " addrspace(1)": "", " inreg": "", "+qnan": "0x7FF8000000000000",
     "+inf": "0x7FF0000000000000", "-inf": "0xFFF0000000000000", "bfloat +nan(0x3F)": "bfloat 0xR7FBF",
@@ -77,7 +76,7 @@ def _decimal(match):
 
 
 def _line(line):
-    """Numbers as an older LLVM reads them: float32 as the hexadecimal digits of the same number in float64."""
+    """Numbers in the form that an older LLVM reads: float32 as the hexadecimal digits of a float64."""
     line = re.sub(r"\bf0x([0-9A-Fa-f]+)", _hexadecimal, line)
     if "float" in line and "double" not in line and "bfloat" not in line:
         line = re.sub(r"[-+]?\d\.\d+e[-+]\d+", _decimal, line)
@@ -85,7 +84,7 @@ def _line(line):
 
 
 def for_this_cpu(code):
-    """LLVM code without the marks of its card, its attributes and its metadata."""
+    """LLVM code without the attributes and metadata of a card."""
     lines = [line for line in code.splitlines() if not re.match(r"target |attributes |!|declare .*amdgcn", line)]
     code = "\n".join(map(_line, lines))
     for old, new in REPLACED.items():
@@ -96,7 +95,7 @@ def for_this_cpu(code):
 
 @cache
 def _engine(code):
-    """The compiled module; kept by the cache for as long as its functions are wanted."""
+    """The compiled module, kept alive by the cache."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(
@@ -109,7 +108,7 @@ def _engine(code):
 
 @cache
 def _compiled(name, types, constants, warps):
-    """The kernel as a function of its arguments, and where the numbers of its thread and program are looked up."""
+    """The kernel as a function of its arguments, and the variables that hold the thread and program numbers."""
     kernel, constants = getattr(gpu_kernels, name), dict(constants)
     rest = iter(types)
     signature = {k: "constexpr" if k in constants else next(rest) for k in kernel.arg_names}
@@ -124,7 +123,7 @@ def _compiled(name, types, constants, warps):
 
 
 class Kernel:
-    """Stands where a kernel stands in gpu.Recurrence: ``kernel[grid](*args, **options)``."""
+    """Replaces a kernel in ``Recurrence``: ``kernel[grid](**arguments)``."""
 
     def __init__(self, name):
         self.name = name

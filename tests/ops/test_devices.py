@@ -1,8 +1,7 @@
-"""A card that is not there: tensors that say they are on "cuda", and refuse to meet those of the CPU.
+"""A simulated card: tensors that claim to be on "cuda" and cannot be combined with those on the CPU.
 
-Their numbers lie on the CPU, where Triton's interpreter works on them. So all that surrounds the kernels runs as it
-does on a GPU, and a tensor made on the wrong device, which the CPU would forgive, is an error.
-"""
+Their memory is on the CPU, where Triton's interpreter runs the kernels. All code around the kernels runs as on a GPU,
+and a tensor on the wrong device is an error."""
 
 from types import SimpleNamespace
 
@@ -37,7 +36,7 @@ def off_card(value):
 
 
 class Card(TorchFunctionMode):
-    """What is made of tensors of the card, or for it, is on the card; nothing is made of both."""
+    """Results of operations on tensors of the card are on the card; mixing devices is an error."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -66,7 +65,7 @@ class Card(TorchFunctionMode):
 
 @pytest.fixture
 def launches(monkeypatch):
-    """Kernels find all their tensors on the card; the interpreter then gets them as they are."""
+    """Checks that kernels get only tensors on the card, and passes these to the interpreter."""
     seen, launch = [], gpu.Recurrence._launch
 
     def checked(self, name, K, active, **arguments):

@@ -1,4 +1,4 @@
-"""The word about gradients that outgrow their numbers."""
+"""The warning about gradients that overflow."""
 
 import math
 import re
@@ -31,11 +31,11 @@ def inverted_pendulum(N, backend="cpu", dtype=torch.float32, **options):
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
-def test_the_size_the_length_the_exponent_and_the_remedies(gradient):
+def test_the_warning_has_size_length_exponent_and_remedies(gradient):
     _, loss = inverted_pendulum(100, gradient=gradient)
-    with pytest.warns(RuntimeWarning, match=r"grew to .* N=100 steps") as told:
+    with pytest.warns(RuntimeWarning, match=r"grew to .* N=100 steps") as warned:
         loss.backward()
-    (text,) = [str(w.message) for w in told]
+    (text,) = [str(w.message) for w in warned]
     size, exponent = (float(re.search(pattern, text)[1]) for pattern in (r"grew to (\S+)", r"about e\^\((\S+)\)"))
     assert size > 1.8e19
     assert exponent == pytest.approx(EXPONENT, rel=0.05)
@@ -63,11 +63,11 @@ def test_only_once():
 @pytest.mark.parametrize(
     ("N", "options"), [(80, {}), (100, {"dtype": torch.float64}), (300, {"horizon": 2.0}), (100, {"horizon": 10.0})]
 )
-def test_nothing_to_tell(N, options):
+def test_no_warning(N, options):
     inverted_pendulum(N, **options)[1].backward()
 
 
-def test_a_loss_that_is_no_number_or_an_input_that_is_none_is_not_blamed_on_growth():
+def test_nan_in_loss_or_input_does_not_warn_of_growth():
     (inverted_pendulum(3)[1] * math.nan).backward()
     layer = UnICORNN(1, 2, gradient="stored")
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Kernels on disk: compiled anew when anything they are made of has changed; and where nothing can be written."""
+"""The kernel cache on disk: invalidated when any imported module changes; read-only and full disks."""
 
 import os
 import shutil
@@ -13,14 +13,14 @@ import unicornn
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the package, to be changed."""
+    """A copy of the package that the test may change."""
     source = Path(unicornn.__file__).parent
     shutil.copytree(source, tmp_path / "src" / "unicornn", ignore=shutil.ignore_patterns("__pycache__", "lab"))
     return tmp_path / "src" / "unicornn"
 
 
 def python(code, copy, **environment):
-    """Runs code with the copy; what it prints, and what it says."""
+    """Runs code with the copy; returns its standard output and error."""
     keep = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
     environment = {**keep, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1", **environment}
     done = subprocess.run(
@@ -48,7 +48,7 @@ def change(path, old, new):
 
 
 @pytest.mark.slow
-def test_a_change_of_what_kernels_share_compiles_them_anew(copy, tmp_path):
+def test_kernels_are_compiled_again_after_a_change_of_an_import(copy, tmp_path):
     (copy / "__init__.py").write_text("")  # the kernels need no torch, which takes seconds to import
 
     def tanh_of_one():
@@ -88,7 +88,7 @@ print(layer.w[0].grad.isfinite().all().item())
 
 
 @pytest.mark.slow
-def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(copy):
+def test_kernels_are_compiled_without_a_writable_folder(copy):
     (copy / "_ops" / "cpu" / "__pycache__").write_text("a file where the folder would be")
     nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "NUMBA_CACHE_DIR": os.devnull + "/cache"}
     printed, said = python(STEP, copy, **nowhere)
@@ -97,7 +97,7 @@ def test_without_a_folder_to_write_to_kernels_are_compiled_all_the_same(copy):
 
 
 @pytest.mark.slow
-def test_a_disk_that_fails_later_is_no_error(copy, tmp_path):
+def test_a_full_disk_is_not_an_error(copy, tmp_path):
     spoil = "import numba.core.caching as c\ndef fail(*a): raise OSError(28, 'No space left on device')\n"
     printed, said = python(spoil + "c.IndexDataCacheFile._open_for_write = fail\n" + STEP, copy)
     assert printed == "True\n"

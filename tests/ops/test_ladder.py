@@ -1,4 +1,4 @@
-"""The ladder: reference under autograd ⇄ adjoint by hand ⇄ kernels. Output, final state and every gradient."""
+"""Three levels: autograd on the reference ⇄ adjoint by hand ⇄ kernels. Output, final state and every gradient."""
 
 import math
 from functools import cache, partial
@@ -27,7 +27,7 @@ both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], i
 
 
 def problem(case, rung, dtype):
-    """The case, with less of its first chunk where chunks are shorter."""
+    """The case, shortened where chunks are shorter, so that it has the same number of them."""
     size = dict(CASES[case])
     spare = CHUNK["adjoint"] - CHUNK[rung]
     if spare and size.get("N", 0) > CHUNK["adjoint"]:
@@ -38,7 +38,7 @@ def problem(case, rung, dtype):
 
 @cache
 def climb(case, rung, dtype, store):
-    """Forward and backward of a stack on this rung: output, final state, gradients in the order of ``names``."""
+    """Output, final state and gradients, in the order of ``names``, at this level."""
     p, Rung = problem(case, rung, dtype), RUNGS[rung]
     arguments = p.arguments(keep="stored" if store else "reversible")
     shapes = (cpu.Stack if rung == "cpu" else Stack).saved_shapes(arguments)

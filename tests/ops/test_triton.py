@@ -1,4 +1,4 @@
-"""What is particular to the GPU kernels: fixed point, tanh, half precision, NaN, launches. The ladder has the rest."""
+"""Properties specific to the Triton kernels: fixed point, tanh, half precision, NaN, launches."""
 
 import copy
 import math
@@ -63,7 +63,7 @@ def test_tanh_to_a_few_ulps(dtype):
 
 
 def exact_increments(t, Y, Z, n):
-    """The same in integers of any size; n: the factors of t, y, z and the two shifts."""
+    """The increments in Python integers; n: the factors of t, y, z and the two shifts."""
     At, Ay, Az, kick_by, drift_by = n
     high = round(t * 2**14)
     T = high * 2**22 + round((t * 2**14 - high) * 2**22)
@@ -124,7 +124,7 @@ def gradients_of(layer, u, gradient):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision(dtype):
-    """x, y and gradients are of half precision, as the matrix products are; the state is what it is in float32."""
+    """x, y, gradients and matrix products have half precision; the state is that of float32."""
     layer, u = layer_and_input(dtype=dtype)
     u.requires_grad_()
     inverted, stored = (gradients_of(layer, u, way) for way in ("reversible", "stored"))

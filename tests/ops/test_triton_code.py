@@ -1,4 +1,4 @@
-"""Every Triton kernel, for every dtype, cross-compiled to a real binary for the cards it is meant for."""
+"""Every Triton kernel, for every dtype, cross-compiled to binaries for the supported cards."""
 
 import json
 import os
@@ -16,13 +16,13 @@ ROOT = Path(__file__).parents[2]
 CARDS = ("sm_80", "sm_90", "sm_100", "gfx942")
 
 REGISTERS = 168
-"""A thread may have so many: a multiprocessor's 65,536 are then enough for 12 warps, three per scheduler. A step is a
-chain of about 210 cycles and 90 to 120 instructions, of which a scheduler issues one per cycle: three warps keep it
-busy. AMD's 512 per lane give three waves, and the same argument."""
+"""Registers per thread, at most: a multiprocessor's 65,536 then suffice for 12 warps, three per scheduler. A step is a
+chain of about 210 cycles and 90 to 120 instructions, of which a scheduler issues one per cycle, so three warps keep it
+busy. AMD's 512 registers per lane suffice for three waves."""
 
 
 def run(path, *command, **environment):
-    """A module, with Triton's compiler instead of its interpreter, and without what it compiled before."""
+    """Runs a module with Triton's compiler instead of its interpreter and an empty cache."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
     environment = inherited | environment | {"TRITON_CACHE_DIR": str(path)}
     command = [sys.executable, "-m", *command]
@@ -46,7 +46,7 @@ def check(kernels, count):
 
 @pytest.fixture(scope="module")
 def ragged(tmp_path_factory):
-    """Sequences of many lengths: the kernels with most in them."""
+    """The largest kernels: those for sequences of different lengths."""
     return codes(tmp_path_factory.mktemp("triton"), "--targets", *CARDS, "--ragged", "1")
 
 
@@ -55,7 +55,7 @@ def test_kernels_compile_without_spills(ragged):
 
 
 def test_float32_kernels_use_no_float64_in_their_loop(ragged):
-    """Nor conversions to 64 bits, which are as slow where float64 is."""
+    """Nor conversions to 64 bits, which are just as slow on cards with slow float64."""
     for k in ragged:
         if k["dtype"] != "fp64" and k["target"].startswith("sm_"):
             slow = [name for name in k["instructions"] if name.startswith("D") or name.endswith(("F64", "S64", "U64"))]
@@ -68,8 +68,7 @@ def test_no_kernel_has_atomics(ragged):
 
 
 def test_the_compiled_kernels_pass_the_tests_of_all_kernels(tmp_path):
-    """The ladder and the properties again, with what Triton's compiler makes of the kernels instead of its interpreter;
-    and over long sequences."""
+    """Runs the tests of all levels on compiled kernels instead of Triton's interpreter, and over long sequences."""
     files = [f"tests/{name}.py" for name in ("ops/test_ladder", "test_exact", "ops/test_triton")]
     which = "triton or half_precision or autocast or cpu_kernels or nan_is or beyond or gradcheck"
     out = run(tmp_path, "pytest", *files, "-k", which, "-q", UNICORNN_TRITON="compiled")
@@ -82,6 +81,6 @@ def test_launches_bind_and_compile(tmp_path):
 
 
 def test_other_variants_compile_without_spills(tmp_path):
-    """Of one card of each maker, and of two dtypes: the others differ from these as they do above."""
+    """For one card of each vendor and two dtypes; the others differ from these in the same way as above."""
     fewer = "--targets", "sm_90", "gfx942", "--dtypes", "fp32", "fp64"
     check(codes(tmp_path, *fewer, "--ragged", "0", "1", "--warps", "4"), 2 * 2 * 2)

@@ -1,4 +1,4 @@
-"""Launches every kernel as gpu.Recurrence does, up to the point where a card would be needed. Run by test_gpu_code."""
+"""Launches every kernel as ``Recurrence`` does, up to the point where a card is needed. Run by test_triton_code."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from unicornn._ops.triton import recurrence as gpu
 
 
 class WarmUp:
-    """A kernel that is bound to its arguments and compiled, but not run."""
+    """A kernel that is bound to its arguments and compiled but not run."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -21,20 +21,20 @@ class WarmUp:
 
 
 made = []
-nobody = SimpleNamespace(  # a driver without a card
+no_card = SimpleNamespace(
     get_current_device=lambda: 0,
     get_current_stream=lambda device: 0,
     get_current_target=lambda: GPUTarget("cuda", 90, 32),
     get_active_torch_device=lambda: torch.device("cuda"),
 )
-driver.set_active(nobody)
+driver.set_active(no_card)
 gpu._kernels = lambda: SimpleNamespace(advance=WarmUp(gpu_kernels.advance), retreat=WarmUp(gpu_kernels.retreat))
 for io, full, K, b, m in ((torch.float32, torch.float32, 1, 1, 1), (torch.float64, torch.float64, 16, 4, 16)):
     w, a = torch.rand(m, dtype=full), torch.rand(m, dtype=torch.float64)
     layer = gpu.Recurrence(w, w, a, 1.0, torch.zeros(2, b, m, dtype=torch.int64))
     x, y, g = (torch.zeros(n, b, m, dtype=io) for n in (K, K + 1, K))
     ends = gpu.Recurrence.running(torch.full((b,), K), b, 0, K)
-    for active in (None, ends, ends):  # twice: what a kernel was compiled with must not seem to have changed
+    for active in (None, ends, ends):  # twice: the second launch must reuse the compiled kernel
         layer.advance(x, y[1:], active)
         layer.retreat(x, y, active)
         layer.start_adjoint(torch.zeros(b, m), torch.zeros(b, m), 9.0)

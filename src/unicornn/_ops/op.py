@@ -89,10 +89,16 @@ def _fake_forward(*args: Any) -> tuple[Tensor, ...]:
 
 
 def _backward(
-    g_output: Tensor | None, g_final: Tensor, need_u: bool, *saved_and_problem: Any
+    g_output: Tensor | None,
+    g_final: Tensor,
+    need_u: bool,
+    activations: Tensor,
+    checkpoints: Tensor,
+    packed: Tensor,
+    *args: Any,
 ) -> tuple[Tensor | list[Tensor], ...]:
-    saved, p = saved_and_problem[:3], Problem(*saved_and_problem[3:])
-    stack = _stack(p, saved)
+    p = Problem(*args)
+    stack = _stack(p, (activations, checkpoints, packed))
     gradients = stack.backward(g_output, g_final, need_u)
     if p.keep != "stored" and (layers := stack.out_of_range):
         raise OutOfRange(_out_of_range(layers))
@@ -101,8 +107,10 @@ def _backward(
     return tuple(gradients)
 
 
-def _fake_backward(_: Any, g_final: Tensor, need_u: bool, *saved_and_problem: Any) -> tuple[Any, ...]:
-    p, like = Problem(*saved_and_problem[3:]), torch.empty_like
+def _fake_backward(
+    g_output: Any, g_final: Tensor, need_u: bool, activations: Any, checkpoints: Any, packed: Any, *args: Any
+) -> tuple[Any, ...]:
+    p, like = Problem(*args), torch.empty_like
     gu = p.u.new_empty(p.u.shape[0] if need_u else 0, *p.u.shape[1:])
     return gu, like(g_final), like(p.w), [*map(like, p.V)], like(p.b), like(p.a), [*map(like, p.Lambda)]
 

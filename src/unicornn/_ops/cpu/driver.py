@@ -154,14 +154,12 @@ class Stack:
 
         The backward pass uses the arrays of the forward pass, if they were saved.
         """
-        sizes = self.sizes[:2].sum(1)
-        memory = self.packed
-        if memory is not None and memory.size and backward:
-            self.up, self.down = memory[: sizes[0]], memory[sizes[0] :]
+        up, down = self.sizes[:2].sum(1)
+        saved = self.packed is not None and self.packed.size > 0
+        memory: Any = self.packed if saved else zeros(up + down if backward else up, dtype=self.dtype)
+        self.up, self.down = memory[:up], memory[up:]
+        if saved and backward:
             return
-        if memory is None or not memory.size:
-            memory = zeros(sizes.sum() if backward else sizes[0], dtype=self.dtype)
-        self.up, self.down = memory[: sizes[0]], memory[sizes[0] :]
         pack = launch.kernel("unicornn._ops.cpu.products", "pack")
         for i, V in enumerate(map(_array, self.matrices)):
             launch.call(pack, self.u.dtype, V.reshape(-1), self.up[self.at[0, i] :], *V.shape)

@@ -132,8 +132,8 @@ def scale(v):
 def time_steps(a, κ):
     """Fixed-point factors of t and y in the kick and of z in the drift, and the shifts that undo their scale.
 
-    The sums of products start with two terms each, for the high and the low parts, which compensate for the offsets of
-    ``split`` and ``kick`` and make the shifts round to nearest.
+    The sums of products of the high and of the low parts each start with a constant that compensates for the offsets of
+    ``split`` and ``kick`` and makes the shifts round to nearest.
     """
     kick_by, drift_by = scale(tl.maximum(a, κ)), scale(a)
     At, Ay, Az = fixed_point(a, kick_by), fixed_point(κ, kick_by), fixed_point(a, drift_by)
