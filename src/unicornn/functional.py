@@ -157,7 +157,7 @@ def unicornn(
     dtype = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in _HALF else p.u.dtype
     if p.backend == "reference":
         if not torch.compiler.is_compiling():
-            check_values(len(input), p.lengths, p.steps)
+            check_values(input.shape[0], p.lengths, p.steps)
         outputs, y, z = reference.forward(p)
         final = State(y, z, mask=p.mask)
         if p.steps is not None:

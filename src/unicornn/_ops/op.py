@@ -66,7 +66,7 @@ def _out_of_range(layers: list[int]) -> str:
 
 def _forward(*args: Any) -> tuple[Tensor, ...]:
     p = Problem(*args)
-    check_values(len(p.u), p.lengths, p.steps)
+    check_values(p.u.shape[0], p.lengths, p.steps)
     inside = (p.start.abs() < RANGE).all()  # read after the pass, so that a GPU does not wait for it
     saved = [reused(p.u, *shape, dtype=dtype) for shape, dtype in _saved_shapes(p)]
     stack = _stack(p, saved)
@@ -117,7 +117,7 @@ def _fake_backward(
 
 def _inverse(*args: Any) -> Tensor:
     p = Problem(*args)
-    check_values(len(p.u), p.lengths, None)
+    check_values(p.u.shape[0], p.lengths, None)
     stack = _stack(p)
     stack.inverse()
     if layers := stack.out_of_range:

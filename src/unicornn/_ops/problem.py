@@ -43,7 +43,7 @@ class Problem(NamedTuple):
     @property
     def output_rows(self) -> int:
         """Length of the output's first dimension."""
-        return len(self.u) if self.every else (0 if self.steps is None else len(self.steps))
+        return self.u.shape[0] if self.every else (0 if self.steps is None else len(self.steps))
 
 
 class Gradients(NamedTuple):

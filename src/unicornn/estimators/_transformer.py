@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import joblib
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -69,7 +69,7 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if n_jobs is None:
             yield
             return
-        processors, before = joblib.cpu_count(), torch.get_num_threads()
+        processors, before = os.cpu_count() or 1, torch.get_num_threads()
         every = type(n_jobs) is int and n_jobs == -1
         torch.set_num_threads(processors if every else min(checks.integer("n_jobs", n_jobs, 1), processors))
         try:

@@ -113,7 +113,7 @@ def read_study(path: Path | str) -> Study:
         >>> read_study("nowhere/study.json")
         Traceback (most recent call last):
         ...
-        unicornn.errors.NotARun: run: expected a folder made by `unicornn train`, but there is no nowhere/study.json
+        unicornn.lab.errors.NotARun: run: expected a folder made by `unicornn train`, but there is no nowhere/study.json
     """
     path = Path(path)
     values = check_types(path, read_json(path), _STUDY_TYPES, {})

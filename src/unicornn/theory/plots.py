@@ -33,7 +33,12 @@ _MAX_POINTS = 1000  # of a line
 
 @dataclass(frozen=True)
 class Line:
-    """A line through the points (x, y); ``style`` are matplotlib's options."""
+    """A line through the points (x, y); ``style`` are matplotlib's options.
+
+    Example:
+        >>> Line("bound", [0, 1], [2.0, 3.0]).label
+        'bound'
+    """
 
     label: str
     x: Sequence[float]
@@ -43,7 +48,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines. ``axes`` are matplotlib's settings; ``vertical`` and ``horizontal`` are marks with a label."""
+    """Axes with lines. ``axes`` are matplotlib's settings; ``vertical`` and ``horizontal`` are marks with a label.
+
+    Example:
+        >>> Panel("step", "energy", [Line("H", [0, 1], [2.0, 2.0])]).x
+        'step'
+    """
 
     x: str
     y: str
