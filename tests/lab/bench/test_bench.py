@@ -193,8 +193,8 @@ def test_bench_writes_a_record_and_a_chart(tmp_path, in_this_process):
     assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "bench.svg").read_text()
     assert not (folder / "bench.partial.json").exists()
-    assert f"wrote {folder / 'bench.json'}, bench.png" in console.file.getvalue()
-    assert all(name in console.file.getvalue() for name in result["models"])
+    assert f"wrote {folder / 'bench.json'}, bench.png" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(name in console.file.getvalue() for name in result["models"])  # type: ignore[attr-defined]
 
 
 def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, 
     assert words.count("failed") == 4
     console = Console(width=200, file=io.StringIO())
     console.print(result_table(result))
-    assert console.file.getvalue().count("failed") == 4
+    assert console.file.getvalue().count("failed") == 4  # type: ignore[attr-defined]
     assert "gru" not in (tmp_path / "bench.partial.json").read_text(), "only failed jobs are repeated"
 
 

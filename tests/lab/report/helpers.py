@@ -113,7 +113,7 @@ def write_study(folder, kind="classify", *, trials=12, **changes):
     }  # fmt: skip
     folder.mkdir(parents=True)
     study = Study(**(study | changes))
-    study.write(folder / "study.json")
+    study.write(folder / "study.json")  # type: ignore[attr-defined]
     return study
 
 
