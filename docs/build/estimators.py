@@ -90,8 +90,7 @@ def _readout_setting(run: Results) -> dict[str, Any]:
     options, model = run["task_options"], run["model_options"]
     sequences = options.get("split") or run["variant"] or ("crops" if {"window", "crops"} & set(options) else "whole")
     sequences += ", stretched" if options.get("stretch") else ""
-    readout, segments = model.get("readout", "last"), model.get("segments", 1)
-    readout += f"(segments={segments})" if segments > 1 else ""
+    readout = model.get("readout", "last")
     name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
     shared = {"title": run["title"], "sequences": sequences, "readout": readout, "epochs": run["training"]["epochs"]}
     return shared | {"metric": run["metric"], "name": name}

@@ -46,26 +46,15 @@ for _file, _name, _heading, _row in TABLES:
     results_table(PAGE, _name, _file, _name, _heading, _row)
 
 
-def _pivot(rows: pd.DataFrame, index: dict[str, str], across: str, label: str, cell: str) -> list[str]:
-    """A table with a row per value of the ``index`` columns (heading by name), and a column per value of ``across``."""
-    rows = rows.assign(cell=[cell.format(**row) for row in rows.to_dict("records")])
-    wide = rows.pivot(index=list(index), columns=across, values="cell")
-    heading = " | ".join([*index.values(), *(label.format(value) for value in wide.columns)])
-    wide.columns = [f"cell {number}" for number in range(len(wide.columns))]
-    template = " | ".join([*(f"{{{name}:g}}" for name in index), *(f"{{{name}}}" for name in wide.columns)])
-    return table(wide.reset_index().to_dict("records"), heading, template)
-
-
-def _exponents() -> pd.DataFrame:
-    rows = pd.DataFrame(load_results("growth")["exponents"])
-    return rows.assign(per_step=rows["ln growth"] / rows["N"])
-
-
 @part(PAGE, "lengths")
 def lengths() -> list[str]:
-    rows = _exponents().query("alpha == 1 and sigma == 0.2")
-    index = {"a": "a (α = 1, σ = 0.2)", "w": "w"}
-    return _pivot(rows, index, "N", "N = {:,}", "{ln growth:.3g} ({small amplitude:.3g})")
+    rows = pd.DataFrame(load_results("growth")["exponents"]).query("alpha == 1 and sigma == 0.2")
+    cell = "{ln growth:.3g} ({small amplitude:.3g})"
+    rows = rows.assign(cell=[cell.format(**row) for row in rows.to_dict("records")], column=rows["N"].map("N{}".format))
+    wide = rows.pivot(index=["a", "w"], columns="column", values="cell").reset_index()
+    Ns = sorted(set(rows["N"]))
+    heading = "a (α = 1, σ = 0.2) | w" + "".join(f" | N = {N:,}" for N in Ns)
+    return table(wide.to_dict("records"), heading, "{a:g} | {w:g}" + "".join(f" | {{N{N}}}" for N in Ns))
 
 
 @part(PAGE, "layers")
