@@ -83,7 +83,9 @@ def test_results_of_bench_fill_the_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(_jobs, "run_in_process", _measure.measure)
     monkeypatch.setattr(_measure, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(_measure, "product_rate", lambda: 9.0)
-    monkeypatch.setattr(_measure, "memory_increase", lambda step: 1.0)  # toy sizes need too little memory to be measured
+    monkeypatch.setattr(
+        _measure, "memory_increase", lambda step: 1.0
+    )  # toy sizes need too little memory to be measured
     sizes = {"batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01, "out": tmp_path}
     names = ["lstm", "lem", "lstm:2", "gru:2"]
     results = dict.fromkeys(("bench/speed", "bench/lengths", "bench/baselines"), bench(names, lengths=(4, 8), **sizes))
