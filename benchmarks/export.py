@@ -34,7 +34,7 @@ def error(layer: UnICORNN, u: torch.Tensor, dtype: torch.dtype) -> float:
         y = z = torch.zeros(u.shape[1], layer.hidden_size, dtype=dtype)
         outputs = []
         for x_n in x:
-            y, z = reference.step(x_n, y, z, layer.w[l], a, layer.alpha)
+            y, z = reference.step(torch.tanh(layer.w[l] * y + x_n), y, z, a, layer.alpha)
             outputs.append(y.float())
         h = torch.stack(outputs)
     return float((h - layer(u)[0]).abs().max())

@@ -7,7 +7,7 @@ reversal is exact only up to rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,12 +27,10 @@ def kick(t: Tensor, y: Tensor, a: Tensor, alpha: float | Tensor) -> Tensor:
     return a * (t + alpha * y)
 
 
-def step(
-    t: Tensor, y: Tensor, z: Tensor, a: Tensor, alpha: float | Tensor, rounded: Callable[[Tensor], Tensor] = lambda v: v
-) -> tuple[Tensor, Tensor]:
-    """One step of Eq. (6) from t = tanh(w y + x): the next y and z. ``rounded`` is applied to both increments."""
-    z = z - rounded(kick(t, y, a, alpha))
-    return y + rounded(a * z), z
+def step(t: Tensor, y: Tensor, z: Tensor, a: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
+    """One step of Eq. (6) from t = tanh(w y + x): the next y and z."""
+    z = z - kick(t, y, a, alpha)
+    return y + a * z, z
 
 
 def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float, x: Tensor | None = None) -> Tensor:
