@@ -95,8 +95,25 @@ def test_other_formats_are_read_in_parts(sounds, tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", ["series,who,x\na,,1\na,,2\nb,,3\n", "who,x0,x1\n,1,2\n,3,\n"])
 def test_an_ignored_column(text, tmp_path):
     path = write(tmp_path, "t.csv", text)
-    assert [x.ravel().tolist() for data in stream(path, ignored="who") for x in data.series] == [[1, 2], [3]]
-    assert [x.size for data in stream(path, ignored="other") for x in data.series] != [2, 1]
+    assert [x.ravel().tolist() for data in stream(path, ignored=["who"]) for x in data.series] == [[1, 2], [3]]
+    assert [x.size for data in stream(path, ignored=["other"]) for x in data.series] != [2, 1]
+
+
+def test_a_dropped_column(tmp_path):
+    path = write(tmp_path, "t.csv", "series,note,x\na,hot,1\na,cold,2\n")
+    assert read(path, drop=["note"]).channels == ["x"]
+    with pytest.raises(BadValue, match=r"^--drop: "):
+        read(path, drop=["notes"])
+
+
+def test_long_and_wide_tables_have_the_same_precision(tmp_path):
+    """1e9 plus a unit sine has no sine left in float32."""
+    x = 1e9 + np.sin(np.arange(9)) + np.array([[0.25], [0.5]])
+    pd.DataFrame({"series": np.repeat(["a", "b"], 9), "x": x.ravel()}).to_csv(tmp_path / "long.csv", index=False)
+    pd.DataFrame(x, columns=[f"t{i}" for i in range(9)]).to_csv(tmp_path / "wide.csv", index=False)
+    long, wide = (np.stack(read(tmp_path / name).series)[:, :, 0] for name in ("long.csv", "wide.csv"))
+    np.testing.assert_array_equal(long, x)
+    np.testing.assert_array_equal(wide, x)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
@@ -160,9 +177,9 @@ def test_errors_in_the_arguments_are_named(tmp_path):
     with pytest.raises(BadValue, match=r"^--target: .*'whom'; there are series, time, x, y, who"):
         read(path, "whom")
     with pytest.raises(BadValue, match=r"^--time: "):
-        read(write(tmp_path, "wide.csv", "x0,x1\n1,2\n"), time_column="x0")
-    with pytest.raises(BadValue, match=r"^--id, --time: "):
-        read(write(tmp_path, "t.tsv", "1\t2\n"), id_column="x")
+        read(write(tmp_path, "wide.csv", "x0,x1\n1,2\n"), time="x0")
+    with pytest.raises(BadValue, match=r"^--id, --time, --drop: "):
+        read(write(tmp_path, "t.tsv", "1\t2\n"), id="x")
     with pytest.raises(BadValue, match=r"^--target: "):
         read(write(tmp_path, "t.ts", "@data\n1,2\n"), "y")
     with pytest.raises(BadValue, match=r"^FILE: "):

@@ -14,6 +14,7 @@ from rich.table import Table
 from unicornn._files import atomic_write
 from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
+from unicornn.lab.cli._reading import reading_options
 
 console = Console()
 commands = typer.Typer()
@@ -23,13 +24,12 @@ SeriesFile = Annotated[
 ]
 ModelFolder = Annotated[Path, typer.Argument(help="Folder made by `unicornn fit`.", metavar="MODEL")]
 OutFile = Annotated[Path | None, typer.Option(help="Output .csv file; printed by default.")]
-IdColumn = Annotated[str | None, typer.Option("--id", help="Column of series names, in a long table.")]
-TimeColumn = Annotated[str | None, typer.Option("--time", help="Column of times, in a long table.")]
 TrueColumn = Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print how the file is interpreted.")]
 
 
 @commands.command("fit")
+@reading_options
 def fit_series(
     file: SeriesFile,
     *,
@@ -46,9 +46,8 @@ def fit_series(
     missing: Annotated[
         str | None, typer.Option(help="error or mask: how to treat missing values; mask if FILE has some.")
     ] = None,
-    id_: IdColumn = None,
-    time: TimeColumn = None,
     dry_run: DryRun = False,
+    reading: dict[str, Any],
 ) -> None:
     """Fit a classifier or a regressor to a file of time series; save it with a page about it, report.html."""
     from unicornn.lab.fit import fit_file, read, stream
@@ -57,13 +56,13 @@ def fit_series(
 
     no_target = target is None and file.suffix.lower() not in (".ts", ".tsv")
     if dry_run:
-        _print_description(file, stream(file, target, id_, time, whole_series=False))
+        _print_description(file, stream(file, target, whole_series=False, **reading))
         if no_target:
             console.print("no target: --target names the column or array to predict")
         return
     if no_target:
         raise BadValue(NO_TARGET)
-    data = read(file, target, id_, time)
+    data = read(file, target, **reading)
     _print_description(file, [data])
     given = {"missing": missing, "segments": segments}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -89,25 +88,31 @@ def _print_description(file: Path, parts: Iterable[Any]) -> None:
     console.print(table)
 
 
+def _stored_reading(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Options for reading a file as the one that the model was fitted to, unless others are given."""
+    known = estimator.about_.get("target")
+    return {"ignored": [] if known is None else [known], **given}
+
+
 def _add_command(name: str, function: str, description: str) -> None:
     """Adds a command that applies a function of ``unicornn.lab.fit`` to the series in a file, some at a time."""
 
     @commands.command(name, help=description)
+    @reading_options
     def apply(
         model: ModelFolder,
         file: SeriesFile,
         *,
         out: OutFile = None,
-        id_: IdColumn = None,
-        time: TimeColumn = None,
         dry_run: DryRun = False,
         target: TrueColumn = None,
+        reading: dict[str, Any],
     ) -> None:
         from unicornn import load_model
         from unicornn.lab import fit
 
         estimator = load_model(model)
-        parts = fit.stream(file, target, id_, time, ignored=estimator.about_.get("target"))
+        parts = fit.stream(file, target, **_stored_reading(estimator, reading))
         if dry_run:
             _print_description(file, parts)
             return

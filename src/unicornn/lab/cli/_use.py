@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from unicornn.lab.cli._files import IdColumn, TimeColumn, TrueColumn, console, print_line
+from unicornn.lab.cli._files import TrueColumn, console, print_line
 from unicornn.lab.cli._options import DataFolder, TaskFile, source_in, task_named
+from unicornn.lab.cli._reading import reading_options
 
 commands = typer.Typer()
 
@@ -17,6 +18,7 @@ AnyModel = Annotated[Path, typer.Argument(help="Folder made by `unicornn train` 
 
 
 @commands.command("show")
+@reading_options
 def write_show(
     model: AnyModel,
     file: Annotated[
@@ -26,11 +28,10 @@ def write_show(
     out: Annotated[Path, typer.Option(help="HTML file.")] = Path("show.html"),
     split: Annotated[str, typer.Option(help="train, valid or test, of a run's task.")] = "test",
     samples: Annotated[int, typer.Option(help="Number of samples to choose from.", min=1)] = 6,
-    id_: IdColumn = None,
-    time: TimeColumn = None,
     target: TrueColumn = None,
     task: TaskFile = None,
     data: DataFolder = None,
+    reading: dict[str, Any],
 ) -> None:
     """Write an HTML page in which the network runs on samples of its data, forwards and backwards."""
     from unicornn.lab.show import write_file_page, write_run_page
@@ -40,7 +41,7 @@ def write_show(
     else:
         from unicornn.lab.fit import read
 
-        series = read(file, target, id_, time)
+        series = read(file, target, **reading)
         page = write_file_page(model, series, out, title=file.name, samples=samples, task=task_named(task))
     print_line(f"wrote {escape(str(page))}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +13,19 @@ from unicornn.lab.data._archives import opened, ordinary
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.data._ts import iterate_ts, parse_targets, parse_values
 from unicornn.lab.fit._data import Data
-from unicornn.lab.fit._tables import CELLS, Columns, read_table
+from unicornn.lab.fit._tables import CELLS, Reading, read_table
 from unicornn.lab.fit._wav import read_folder
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
 
-def read(path: Path, target: str | None = None, id_column: str | None = None, time_column: str | None = None) -> Data:
+def read(path: Path, target: str | None = None, **options: Any) -> Data:
     """Reads the series in a file, and their targets if ``target`` names a column or array or the format has them.
+
+    Args:
+        path: File, or folder of .wav files.
+        target: Column or array of the targets.
+        options: Other fields of ``Reading``.
 
     Example:
         >>> import tempfile
@@ -32,25 +38,14 @@ def read(path: Path, target: str | None = None, id_column: str | None = None, ti
         >>> data.ids, data.channels, data.target.tolist(), data.series[0].ravel().tolist()
         (['a', 'b'], ['x'], ['Ann', 'Bob'], [1.5, 2.5])
     """
-    columns = Columns(target, id_column, time_column)
-    return _join(path, _parts(path, columns, whole_series=False)).check(path)
+    return _join(path, _parts(path, Reading(target, **options), whole_series=False)).check(path)
 
 
-def stream(
-    path: Path,
-    target: str | None = None,
-    id_column: str | None = None,
-    time_column: str | None = None,
-    *,
-    ignored: str | None = None,
-    whole_series: bool = True,
-) -> Iterator[Data]:
+def stream(path: Path, target: str | None = None, *, whole_series: bool = True, **options: Any) -> Iterator[Data]:
     """As ``read``, but yields some series at a time, so that the file may be larger than memory (except .npz).
 
     Args:
-        path: File, or folder of .wav files.
-        target, id_column, time_column: As for ``read``.
-        ignored: Column of a table to leave out, if it exists.
+        path, target, options: As for ``read``.
         whole_series: Whether the rows of each series of a table must be consecutive. If False, a series may be
             yielded in several parts, which is enough to describe it.
 
@@ -66,7 +61,7 @@ def stream(
     """
     batch: list[Data] = []
     cells, enough = 0, 0 if _is_table(path) else CELLS
-    for part in _parts(path, Columns(target, id_column, time_column, ignored), whole_series):
+    for part in _parts(path, Reading(target, **options), whole_series):
         batch.append(part)
         cells += sum(x.size for x in part.series)
         if cells >= enough:
@@ -80,7 +75,7 @@ def _is_table(path: Path) -> bool:
     return path.name.lower().endswith(TABLES)
 
 
-def _parts(path: Path, columns: Columns, whole_series: bool) -> Iterator[Data]:
+def _parts(path: Path, columns: Reading, whole_series: bool) -> Iterator[Data]:
     """Parts of the file: chunks of a table, single series of other formats, all of an .npz."""
     if not path.exists():
         raise MissingData(f"{path}: expected a file of time series, or a folder of .wav files, found nothing there")
@@ -93,8 +88,8 @@ def _parts(path: Path, columns: Columns, whole_series: bool) -> Iterator[Data]:
     if path.suffix.lower() not in readers:
         known = ", ".join([*TABLES, *readers])
         raise BadValue(f"FILE: expected a name that ends in {known}, or a folder of .wav files, got {path.name}")
-    if columns.series or columns.time:
-        raise BadValue(f"--id, --time: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
+    if columns.id or columns.time or columns.drop:
+        raise BadValue(f"--id, --time, --drop: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
     return readers[path.suffix.lower()](path, columns.target)
 
 

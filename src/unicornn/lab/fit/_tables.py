@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,23 @@ OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 CELLS = 1 << 18  # read at a time, which needs about 60 MB
 
 
-class Columns(NamedTuple):
-    """Columns that the user named: target, names of series, times, and one to leave out."""
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading a file.
+
+    Attributes:
+        target: Column or array of the targets.
+        id: Column of series names, in a table.
+        time: Column of times, in a long table.
+        drop: Columns of a table to leave out.
+        ignored: Columns of a table to leave out if they exist.
+    """
 
     target: str | None = None
-    series: str | None = None
+    id: str | None = None
     time: str | None = None
-    ignored: str | None = None
+    drop: Sequence[str] = ()
+    ignored: Sequence[str] = ()
 
 
 @dataclass
@@ -40,28 +50,27 @@ class _Seen:
     has_values: dict[Any, bool] = field(default_factory=dict)
 
 
-def read_table(path: Path, columns: Columns, whole_series: bool) -> Iterator[Data]:
+def read_table(path: Path, columns: Reading, whole_series: bool) -> Iterator[Data]:
     """Yields the table in parts: long form if it has a column of series names, otherwise wide form.
 
     With ``whole_series``, parts of a long table end where a series ends, and the rows of a series must be consecutive.
     """
-    chunks = _chunks(path, columns.series)
+    chunks = _chunks(path, columns.id)
     first = next(chunks, None)
     if first is None or not len(first):
         raise CorruptData(f"{path}: expected a header and at least one row, got none")
     explicit_time = columns.time
     columns = _identify(path, columns, [str(c) for c in first.columns])
     chunks = itertools.chain([first], chunks)
-    if columns.ignored is not None:
-        chunks = (chunk.drop(columns=columns.ignored) for chunk in chunks)
-    if columns.series is None:
+    chunks = (chunk.drop(columns=columns.drop) for chunk in chunks)
+    if columns.id is None:
         if explicit_time is not None:
             raise BadValue(f"--time: expected a table in long form, with a column of series (--id), got {path.name}")
         for chunk in chunks:
             yield _wide(path, chunk, columns.target)
         return
     if whole_series:
-        chunks = _cut_between_series(path, chunks, columns.series)
+        chunks = _cut_between_series(path, chunks, columns.id)
     seen = _Seen()
     for chunk in chunks:
         yield _long(path, chunk, columns, seen)
@@ -69,19 +78,21 @@ def read_table(path: Path, columns: Columns, whole_series: bool) -> Iterator[Dat
         raise CorruptData(f"{path}: expected finite values in series {empty[0]}, got none")
 
 
-def _identify(path: Path, columns: Columns, names: list[str]) -> Columns:
+def _identify(path: Path, columns: Reading, names: list[str]) -> Reading:
     """Checks the named columns against the table's, and finds those that were not named."""
     if duplicates := {c for c in names if names.count(c) > 1}:
         raise CorruptData(f"{path}: expected each column once, got {min(duplicates)!r} more often")
-    for option, column in (("--target", columns.target), ("--id", columns.series), ("--time", columns.time)):
+    named = [("--target", columns.target), ("--id", columns.id), ("--time", columns.time)]
+    for option, column in [*named, *(("--drop", column) for column in columns.drop)]:
         if column is not None and column not in names:
             known = ", ".join(names[:20])
             raise BadValue(f"{option}: expected a column of {path.name}, got {column!r}; there are {known}")
-    series = columns.series or next(filter(_names_series, names), None)
-    time = columns.time or next((c for c in names if c.lower() in TIMES), None)
-    used = series, time, columns.target
-    ignored = columns.ignored if columns.ignored in names and columns.ignored not in used else None
-    return Columns(columns.target, series, time, ignored)
+    used = columns.id, columns.time, columns.target
+    drop = [c for c in names if c in columns.drop or (c in columns.ignored and c not in used)]
+    left = [c for c in names if c not in drop]
+    series = columns.id or next(filter(_names_series, left), None)
+    time = columns.time or next((c for c in left if c.lower() in TIMES), None)
+    return Reading(columns.target, series, time, drop)
 
 
 def _names_series(column: str) -> bool:
@@ -128,7 +139,7 @@ def _chunks(path: Path, id_column: str | None) -> Iterator[pd.DataFrame]:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorruptData(f"{path}: expected a Parquet file: {error}") from error
         return
-    options: dict[str, Any] = {"skipinitialspace": True, "low_memory": False}
+    options: dict[str, Any] = {"skipinitialspace": True, "low_memory": False, "float_precision": "round_trip"}
     try:
         with opened(path) as file:
             columns = list(map(str, pd.read_csv(file, nrows=0, **options)))
@@ -209,14 +220,14 @@ def _wide(path: Path, chunk: pd.DataFrame, target: str | None) -> Data:
     return Data("wide: one row per series, one column per step", series, ids, ["value"], targets)
 
 
-def _long(path: Path, chunk: pd.DataFrame, columns: Columns, seen: _Seen) -> Data:
-    channels = [c for c in map(str, chunk.columns) if c not in columns]
+def _long(path: Path, chunk: pd.DataFrame, columns: Reading, seen: _Seen) -> Data:
+    channels = [c for c in map(str, chunk.columns) if c not in (columns.id, columns.time, columns.target)]
     if not channels:
-        raise CorruptData(f"{path}: expected columns of values beside {columns.series!r}, got none")
-    values = _numbers(path, chunk, channels, columns.target).astype(np.float32)
+        raise CorruptData(f"{path}: expected columns of values beside {columns.id!r}, got none")
+    values = _numbers(path, chunk, channels, columns.target)
     labels = None if columns.target is None else _check_complete(path, chunk, columns.target)
     times = None if columns.time is None else _times(path, chunk, columns.time)
-    codes, names = pd.factorize(_check_complete(path, chunk, str(columns.series)))
+    codes, names = pd.factorize(_check_complete(path, chunk, str(columns.id)))
     ends = np.cumsum(np.bincount(codes))
     rows_of = dict(zip(names, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True))
     for name, rows in rows_of.items():
@@ -231,8 +242,7 @@ def _long(path: Path, chunk: pd.DataFrame, columns: Columns, seen: _Seen) -> Dat
             _check_ascending(path, chunk, name, rows, times, seen.last_time.get(name, -np.inf))
             seen.last_time[name] = float(times[rows[-1]])
     return Data(
-        f"long: one row per step, series by {columns.series!r}"
-        + (f", times by {columns.time!r}" if columns.time else ""),
+        f"long: one row per step, series by {columns.id!r}" + (f", times by {columns.time!r}" if columns.time else ""),
         [values[rows] for rows in rows_of.values()],
         [str(name) for name in rows_of],
         channels,

@@ -1,0 +1,38 @@
+"""The options that say how a file of time series is read, shared by the commands that read one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+_OPTIONS: dict[str, Any] = {
+    "id": Annotated[str | None, typer.Option("--id", help="Column of series names.")],
+    "time": Annotated[str | None, typer.Option("--time", help="Column of times, in a long table.")],
+    "drop": Annotated[list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out.")],
+}
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options for reading files; it receives those that are set as the dict ``reading``.
+
+    The keys are the keyword arguments of ``unicornn.lab.fit.read`` and ``stream``.
+    """
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **named: Any) -> None:
+        given = {name: named.pop(name) for name in _OPTIONS}
+        command(*arguments, reading={name: value for name, value in given.items() if value}, **named)
+
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        for name, option in _OPTIONS.items()
+    ]
+    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *added]}
+    return run
