@@ -7,11 +7,8 @@ for fit and prediction.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,15 +18,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from benchmarks import record
 from benchmarks.series import NAMES, RATES, Split, splits
-from unicornn._files import write_json
 from unicornn._training.seeds import seeded
+from unicornn.baselines import MODELS
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
-from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import peak
+from unicornn.models import Network, count
 
-RESULT = Path(__file__).parent.parent / "results" / "estimators.json"
 BUDGET = 30.0  # CPU seconds for each network, including the LSTM
 
 Predictions = dict[str, np.ndarray]  # by method
@@ -37,10 +35,8 @@ Predictions = dict[str, np.ndarray]  # by method
 
 def guess(split: Split, seed: int, regress: bool) -> Predictions:
     """The most frequent class, or the mean."""
-    if regress:
-        return {"guess": np.full(len(split.X_test), split.y.mean())}
-    names, counts = np.unique(split.y, return_counts=True)
-    return {"guess": np.full(len(split.X_test), names[counts.argmax()])}
+    model = (DummyRegressor if regress else DummyClassifier)().fit(split.X, split.y)
+    return {"guess": model.predict(split.X_test)}
 
 
 def fitted(split: Split, regress: bool, model: str, **options: Any) -> Any:
@@ -67,30 +63,21 @@ def both(split: Split, seed: int, regress: bool) -> Predictions:
 
 
 def minirocket(split: Split, seed: int, regress: bool) -> Predictions:
-    """aeon's MiniRocket with ridge regression, as its authors use it; shorter series are padded with zeros."""
-    from aeon.transformations.collection.convolution_based import MiniRocket
-    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    """aeon's MiniRocket with ridge regression; shorter series are padded with zeros."""
+    from aeon.classification.convolution_based import MiniRocketClassifier
+    from aeon.regression.convolution_based import MiniRocketRegressor
 
     N = max(len(x) for x in split.X + split.X_test)
-
-    def filled(X: list[np.ndarray]) -> np.ndarray:
-        u = np.zeros((len(X), X[0].shape[1], N), np.float32)
-        for padded, x in zip(u, X, strict=True):
-            padded[:, : len(x)] = x.T
-        return u
-
-    rocket = MiniRocket(random_state=seed)
-    head = (RidgeCV if regress else RidgeClassifierCV)(np.logspace(-3, 3, 10))
-    model = make_pipeline(StandardScaler(with_mean=False), head).fit(rocket.fit_transform(filled(split.X)), split.y)
-    return {"minirocket": model.predict(rocket.transform(filled(split.X_test)))}
+    X, X_test = (
+        np.stack([np.pad(x.T, ((0, 0), (0, N - len(x)))) for x in series]).astype(np.float32)
+        for series in (split.X, split.X_test)
+    )
+    model = (MiniRocketRegressor if regress else MiniRocketClassifier)(random_state=seed)
+    return {"minirocket": model.fit(X, split.y).predict(X_test)}
 
 
 def lstm(split: Split, seed: int, regress: bool) -> Predictions:
     """An LSTM with as many parameters as the default network, trained in the same way; reads its last output."""
-    from unicornn.baselines import MODELS
-    from unicornn.models import Network, count
 
     def network(d: int, outputs: int, dt: float, settings: Any) -> Network:
         with seeded(settings.seed):
@@ -111,8 +98,8 @@ METHODS: dict[str, Callable[[Split, int, bool], Predictions]] = {
 }  # fmt: skip
 
 
-def measure(name: str, method: str, seed: int, folder: Path) -> dict[str, dict[str, Any]]:
-    """By method: accuracy or root mean squared error, CPU seconds of a fit and its predictions, peak megabytes."""
+def measure(name: str, method: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Sizes of the set, and by method: accuracy or root mean squared error, CPU seconds, peak megabytes."""
     torch.set_num_threads(1)
     _network.clock = time.process_time  # so that other processes do not reduce the budget
     regress, every = name in RATES, splits(name, folder)
@@ -122,21 +109,15 @@ def measure(name: str, method: str, seed: int, folder: Path) -> dict[str, dict[s
         for own, guesses in METHODS[method](split, seed, regress).items():
             error = (guesses - split.y_test) ** 2 if regress else guesses == split.y_test
             off.setdefault(own, []).append(error)
-    seconds = (time.process_time() - start) / len(every)
-    scores = {own: float(np.concatenate(errors).mean()) for own, errors in off.items()}
-    return {
-        own: {"score": mean**0.5 if regress else mean, "seconds": seconds, "megabytes": round(peak())}
-        for own, mean in scores.items()
+    costs = {"seconds": (time.process_time() - start) / len(every), "megabytes": round(peak())}
+    means = {own: float(np.concatenate(errors).mean()) for own, errors in off.items()}
+    X = every[0].X
+    return {"sizes": {"n": len(X), "N": max(map(len, X)), "d": X[0].shape[1]}} | {
+        own: {"score": mean**0.5 if regress else mean, **costs} for own, mean in means.items()
     }
 
 
-def sizes(name: str, folder: Path) -> dict[str, int]:
-    """Number of series to fit, length of the longest, and number of channels."""
-    X = splits(name, folder)[0].X
-    return {"n": len(X), "N": max(len(x) for x in X), "d": X[0].shape[1]}
-
-
-def _in_new_process(call: Callable[..., Any], *args: Any) -> Any:
+def in_new_process(call: Callable[..., Any], *args: Any) -> Any:
     """The result of a call in a separate process, or None if it fails. Forks where that is safe, to save imports."""
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     with ProcessPoolExecutor(1, context) as pool:
@@ -148,32 +129,25 @@ def _in_new_process(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=os.environ.get("UNICORNN_DATA"), help="data folder")
-    parser.add_argument("--out", type=Path, default=RESULT, help="JSON file; its entries are not measured again")
+    parser = record.arguments(__doc__, "estimators.json", data=True)
     parser.add_argument("--sets", nargs="*", default=list(NAMES), metavar="SET")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    if options.data is None:
-        parser.error("--data: expected the data folder, or UNICORNN_DATA in the environment")
-    found: dict[str, Any] = {"command": "python -m benchmarks.estimators", "sets": {}}
-    if options.out.exists():
-        found = json.loads(options.out.read_text(encoding="utf-8"))
+    sets = record.load(options.out, {"sets": {}})["sets"]
     for seed, method, name in itertools.product(range(options.seeds), options.methods, options.sets):
-        known = found["sets"].setdefault(name, {})
+        known = sets.setdefault(name, {})
         if (seed > 0 and method == "guess") or len(known.get(method, {"scores": []})["scores"]) > seed:
             continue
-        if "sizes" not in known:
-            known["sizes"] = _in_new_process(sizes, name, options.data)
-        for own, result in (_in_new_process(measure, name, method, seed, options.data) or {}).items():
+        found = in_new_process(measure, name, method, seed, options.data) or {"sizes": known.get("sizes")}
+        known["sizes"] = found.pop("sizes")
+        for own, result in found.items():
             lists = known.setdefault(own, {"scores": [], "seconds": [], "megabytes": 0})
             lists["scores"].append(result["score"])
             lists["seconds"].append(result["seconds"])
             lists["megabytes"] = max(lists["megabytes"], result["megabytes"])
             print(seed, name, own, result, flush=True)
-        found |= {**environment(), "threads": 1, "budget": BUDGET}
-        write_json(options.out, found)
+        record.save(options.out, "estimators", {"threads": 1, "budget": BUDGET, "sets": sets})
 
 
 if __name__ == "__main__":

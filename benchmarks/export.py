@@ -7,19 +7,17 @@ per step of a sequence and of a step model, compared with the layer, on one thre
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 
+from benchmarks import record
 from unicornn import UnICORNN, export
-from unicornn._files import write_json
 from unicornn._ops import reference
-from unicornn.lab._environment import environment
+from unicornn.lab.bench._measure import seconds_per_call
 
-ROOT = Path(__file__).parent.parent
 STEPS = 2000
 SETTINGS = {"default": (0.1, 1.0), "psMNIST": (0.482, 12.53), "EigenWorms, layer 2": (0.0343, 0.0)}
 
@@ -40,18 +38,16 @@ def error(layer: UnICORNN, u: torch.Tensor, dtype: torch.dtype) -> float:
     return float((h - layer(u)[0]).abs().max())
 
 
-def seconds(job: Callable[[], Any], repeats: int = 5) -> float:
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    return sorted(times[1:])[repeats // 2]
+def microseconds(job: Callable[[], Any]) -> float:
+    """Median time of a job of 2,000 steps, per step."""
+    job()
+    return 1e6 * median(seconds_per_call(job) for _ in range(5)) / STEPS
 
 
 def main() -> None:
     import onnxruntime
 
+    arguments = record.arguments(__doc__, "export.json").parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     exact = []
@@ -69,14 +65,14 @@ def main() -> None:
         zero = torch.zeros(3, 1, 128, dtype=torch.float64).numpy()
         one = {"u": u[0].numpy(), "y": zero, "z": zero}
         state = layer.step(u[0])[1]
-        microseconds = {
-            "sequence, onnxruntime": seconds(lambda: sequence.run(None, whole)) / STEPS * 1e6,
-            "sequence, unicornn": seconds(lambda: layer(u, output="last")) / STEPS * 1e6,
-            "step, onnxruntime": seconds(lambda: [step.run(None, one) for _ in range(STEPS)]) / STEPS * 1e6,
-            "step, unicornn": seconds(lambda: [layer.step(u[0], state) for _ in range(STEPS)]) / STEPS * 1e6,
-        }
-    found = {"command": "python -m benchmarks.export", "environment": environment(), "steps": STEPS, "errors": exact}
-    write_json(ROOT / "results" / "export.json", found | {"b=1, d=2, m=128, L=3, microseconds a step": microseconds})
+        times = [
+            {"model": "sequence", "onnxruntime": microseconds(lambda: sequence.run(None, whole)),
+             "unicornn": microseconds(lambda: layer(u, output="last"))},
+            {"model": "step", "onnxruntime": microseconds(lambda: [step.run(None, one) for _ in range(STEPS)]),
+             "unicornn": microseconds(lambda: [layer.step(u[0], state) for _ in range(STEPS)])},
+        ]  # fmt: skip
+    sizes = "b=1, d=2, m=128, L=3"
+    record.save(arguments.out, "export", {"steps": STEPS, "errors": exact, "sizes": sizes, "microseconds": times})
 
 
 if __name__ == "__main__":

@@ -1,31 +1,29 @@
 """The paper's Fig. 2 and the memory of a training step, on a GPU.
 
-    python -m benchmarks.gpu                       # on a machine with a GPU; some minutes
-    python -m benchmarks.gpu --toy --out DIR       # without one: the same code on toy sizes, in Triton's interpreter
+    python -m benchmarks.gpu                           # on a machine with a GPU; some minutes
+    python -m benchmarks.gpu --toy --out FILE.json     # without one: the same code on toy sizes, in the interpreter
 
 Checks that the kernels are exact on this GPU, then times forward and backward passes as the paper does: the mean over
-100 batches of 128 sequences, N = 1000 and 2000. The paper gives no width; here d = m = 128. Prints tables and writes
-results/gpu.json (DIR/gpu-toy.json for toy sizes), which ``make docs`` shows in docs/gpu.md.
+100 batches of 128 sequences, N = 1000 and 2000. The paper gives no width; here d = m = 128. Writes results/gpu.json,
+which ``make docs`` shows in docs/gpu.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 from torch import nn
 
+from benchmarks import record
 from unicornn import UnICORNN
-from unicornn._files import write_json
 from unicornn.baselines import MODELS
-from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import training_step
 
 GRADIENTS = ("stored", "reversible")
@@ -45,13 +43,13 @@ FULL = Size((1000, 2000), 128, 128, 128), Size((1000, 2000, 5000, 10_000, 20_000
 TOY = Size((2, 4), 2, 3, 3), Size((1, 2), 2, 3, 3)  # the interpreter takes about 25 ms per step, layer and pass
 
 
-def unicornn(gradient: str, d: int, m: int) -> UnICORNN:
-    return UnICORNN(d, m, 2, gradient=gradient, backend="triton")
+def unicornn(gradient: str, size: Size) -> UnICORNN:
+    return UnICORNN(size.d, size.m, 2, gradient=gradient, backend="triton")
 
 
-def exactness(dtype: torch.dtype, size: Size, device: torch.device) -> dict[str, bool]:
+def exactness(dtype: torch.dtype, size: Size, device: torch.device) -> dict[str, Any]:
     """Whether inverse undoes forward, and both gradient methods agree, bit for bit, at the largest N."""
-    layer = unicornn("stored", size.d, size.m).to(device, dtype)
+    layer = unicornn("stored", size).to(device, dtype)
     u = torch.randn(max(size.N), size.b, size.d, device=device, dtype=dtype, requires_grad=True)
     with torch.no_grad():
         start = layer.inverse(u, layer(u, output="last")[1])
@@ -60,7 +58,8 @@ def exactness(dtype: torch.dtype, size: Size, device: torch.device) -> dict[str,
         output, _ = layer(u)
         results.append((output, *torch.autograd.grad(output.float().square().sum(), [u, *layer.parameters()])))
     same = all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-    return {"exact reversal": not any(bool(t.any()) for t in start), "equal gradients": same}
+    name = str(dtype).removeprefix("torch.")
+    return {"dtype": name, "exact reversal": not any(bool(t.any()) for t in start), "equal gradients": same}
 
 
 def milliseconds(f: Callable[[], Any], device: torch.device) -> float:
@@ -78,23 +77,25 @@ def milliseconds(f: Callable[[], Any], device: torch.device) -> float:
     return start.elapsed_time(end)
 
 
-def speed(size: Size, batches: int, device: torch.device) -> dict[str, dict[str, float]]:
+def speed(size: Size, batches: int, device: torch.device) -> list[dict[str, Any]]:
     """Milliseconds of forward and backward by length and model: means over batches, with the models in alternation."""
-    nets: dict[str, nn.Module] = {f"UnICORNN, 2 layers, {g}": unicornn(g, size.d, size.m) for g in GRADIENTS}
+    nets: dict[str, nn.Module] = {f"UnICORNN, 2 layers, {g}": unicornn(g, size) for g in GRADIENTS}
     nets |= {name: MODELS[model](size.d, size.m, L) for name, (model, L) in BASELINES.items()}
-    result, warm_up = {}, max(1, batches // 20)
+    rows, warm_up = [], max(1, batches // 20)
     for N in size.N:
         times: dict[str, list[float]] = {name: [] for name in nets}
         for _ in range(warm_up + batches):
             u = torch.randn(N, size.b, size.d, device=device)
             for name, net in nets.items():
                 times[name].append(milliseconds(partial(training_step, net.to(device), u), device))
-        result[str(N)] = {name: sum(t[-batches:]) / batches for name, t in times.items()}
-    return result
+        means = {name: sum(each[warm_up:]) / batches for name, each in times.items()}
+        ours = next(iter(means.values()))
+        rows += [{"N": N, "model": name, "ms": mean, "relative": mean / ours} for name, mean in means.items()]
+    return rows
 
 
-def step_bytes(net: nn.Module, N: int, size: Size, device: torch.device) -> int | None:
-    """Peak memory of torch in a training step, beyond parameters and input; None without a GPU."""
+def step_memory(net: nn.Module, N: int, size: Size, device: torch.device) -> float | None:
+    """Peak MiB of torch in a training step, beyond parameters and input; None without a GPU."""
     u = torch.randn(N, size.b, size.d, device=device)
     training_step(net, u, "last")  # allocates what stays: workspaces of cuBLAS and cuDNN, compiled kernels
     if device.type != "cuda":
@@ -104,57 +105,33 @@ def step_bytes(net: nn.Module, N: int, size: Size, device: torch.device) -> int 
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     training_step(net, u, "last")
-    return torch.cuda.max_memory_allocated() - before
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def memory(size: Size, device: torch.device) -> dict[str, Any]:
-    """Bytes against N, two layers, loss from the last output; None from the length at which memory runs out."""
-    nets: dict[str, nn.Module] = {f"UnICORNN, {g}": unicornn(g, size.d, size.m) for g in GRADIENTS}
+def memory(size: Size, device: torch.device) -> list[dict[str, Any]]:
+    """Memory against N, two layers, loss from the last output; a model ends where memory runs out."""
+    nets: dict[str, nn.Module] = {f"UnICORNN, {g}": unicornn(g, size) for g in GRADIENTS}
     nets["LSTM"] = MODELS["lstm"](size.d, size.m, 2)
-    result: dict[str, Any] = {**size._asdict(), "bytes": {}, "out_of_memory": {}}
+    rows = []
     for name, net in nets.items():
-        result["bytes"][name] = values = []
         net.to(device)
         for N in size.N:
             try:
-                values.append(None if name in result["out_of_memory"] else step_bytes(net, N, size, device))
+                rows.append({"model": name, "N": N, "MiB": step_memory(net, N, size, device)})
             except torch.OutOfMemoryError:
-                result["out_of_memory"][name] = N
-                values.append(None)
-    return result
-
-
-def tables(result: dict[str, Any]) -> list[str]:
-    """All results as lines of text."""
-    lines = []
-    for check in ("exact reversal", "equal gradients"):
-        failed = [dtype for dtype, passed in result["checks"].items() if not passed[check]]
-        lines.append(f"{check}: " + (f"no ({', '.join(failed)})" if failed else "yes"))
-    size = result["speed"]
-    for N, times in size["milliseconds"].items():
-        lines += ["", f"Forward and backward, N={N}, b={size['b']}, d={size['d']}, m={size['m']}"]
-        lines.append(f"  {'':39} {'ms':>10}  {'/ stored':>8}")
-        lines += [f"  {name:39} {t:10.3f}  {t / times['UnICORNN, 2 layers, stored']:8.2f}" for name, t in times.items()]
-    size = result["memory"]
-    lines += ["", f"Memory of a training step in MiB, b={size['b']}, d={size['d']}, m={size['m']}, two layers"]
-    lines.append(f"  {'N':20}" + "".join(f"{N:>10,d}" for N in size["N"]))
-    for name, values in size["bytes"].items():
-        lines.append(f"  {name:20}" + "".join(f"{'-' if v is None else format(v / 2**20, '.1f'):>10}" for v in values))
-    return lines + [f"  {name}: out of memory at N={N:,d}" for name, N in size["out_of_memory"].items()]
+                break
+    return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = record.arguments(__doc__, "gpu.json")
     parser.add_argument("--batches", type=int, help="number of batches to average over (100; toy: 2)")
-    parser.add_argument(
-        "--toy", action="store_true", help="toy sizes without a GPU, to test the benchmark; needs --out"
-    )
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the JSON file (results/)")
+    parser.add_argument("--toy", action="store_true", help="toy sizes without a GPU, to test the benchmark")
     options = parser.parse_args()
-    if options.toy and options.out == Path("results"):
-        parser.error("--toy needs --out DIR: toy numbers do not belong in results/")
+    if options.toy and options.out.parent == record.RESULTS:
+        parser.error("--toy needs --out FILE: toy numbers do not belong in results/")
     if not options.toy and not torch.cuda.is_available():
-        sys.exit("torch finds no GPU. --toy --out DIR runs the benchmark on toy sizes in Triton's interpreter.")
+        sys.exit("torch finds no GPU. --toy --out FILE runs the benchmark on toy sizes in Triton's interpreter.")
     os.environ["TRITON_INTERPRET"] = "1" if options.toy else "0"  # read when triton is imported, at the first call
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
@@ -164,20 +141,18 @@ def main() -> None:
     if options.toy or torch.cuda.is_bf16_supported(including_emulation=False):
         dtypes.append(torch.bfloat16)
     result: dict[str, Any] = {
-        "command": f"python -m benchmarks.gpu{' --toy' if options.toy else ''} --batches {batches}",
         "seed": 0,
         "protocol": f"mean of {batches} batches, models in alternation, after a warm-up; float32 without TF32; input "
-        "without gradient, mean of all outputs",
-        **environment(),  # includes the name of the GPU
+        f"without gradient, mean of all outputs; sizes of speed {sizes[0]}, of memory {sizes[1]}",
         "gpu_versions": {"cuda": torch.version.cuda, "hip": torch.version.hip, "cudnn": torch.backends.cudnn.version()},
-        "checks": {str(dtype).removeprefix("torch."): exactness(dtype, sizes[0], device) for dtype in dtypes},
-        "speed": {**sizes[0]._asdict(), "milliseconds": speed(sizes[0], batches, device)},
+        "checks": [exactness(dtype, sizes[0], device) for dtype in dtypes],
+        "speed": speed(sizes[0], batches, device),
+        "memory": memory(sizes[1], device),
+        "seconds": round(time.perf_counter() - start),
     }
-    result["memory"] = memory(sizes[1], device)
-    result["seconds"] = round(time.perf_counter() - start)
-    result["tables"] = tables(result)
-    print(*result["tables"], sep="\n")
-    write_json(options.out / ("gpu-toy.json" if options.toy else "gpu.json"), result)
+    for part in ("checks", "speed", "memory"):
+        print(pd.DataFrame(result[part]).to_string(index=False), end="\n\n")
+    record.save(options.out, f"gpu{' --toy' if options.toy else ''} --batches {batches}", result)
 
 
 if __name__ == "__main__":

@@ -21,27 +21,24 @@ import importlib
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from benchmarks import record
 from unicornn import UnICORNN
-from unicornn._files import write_json
 from unicornn.baselines import MODELS
-from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import peak
-from unicornn.lab.tasks.generated import Generated, Make
-from unicornn.lab.tasks.generated import make_adding as adding
-from unicornn.lab.tasks.generated import make_recall as recall
+from unicornn.lab.tasks.generated import Generated, Make, make_adding, make_recall
 
 CALIBRATION_BATCHES = 8
 LEARNING_RATE = 1e-2
 RECENT = 20  # batches whose mean decides whether a stage is mastered
 GATED = 10_000  # steps up to which gates are trained: short sequences suffice to identify the noise channels
-TIMEOUT = "the time was over"
+TRAINING, CALIBRATION, TEST = range(3)  # seeds of sequences
 EPOCH = 10**9  # sequences; none is used twice
 
 
@@ -64,9 +61,6 @@ class Task:
     slower: bool
     classes: bool
 
-    def split(self, N: int, *seed: int) -> Generated:
-        return Generated(self.make, EPOCH, self.d, 1, (N,), seed, torch.int64 if self.classes else torch.float32)
-
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         if self.classes:
             return nn.functional.cross_entropy(output, target)
@@ -75,17 +69,53 @@ class Task:
     def metric(self, output: Tensor, target: Tensor) -> float:
         if self.classes:
             return float((output.argmax(1) == target).float().mean())
-        return float((output[:, 0] - target).square().mean())
+        return float(self.loss(output, target))
 
     def done(self, metric: float) -> bool:
         return metric >= self.mastered if self.classes else metric <= self.mastered
 
 
+RECALL_STAGES = (1000, 10_000, 50_000, 200_000, 1_000_000)
 TASKS = {
-    "recall": Task(recall, 12, 10, math.log(10), (1000, 10_000, 50_000, 200_000, 1_000_000), 16, 0.99, 0.3, True, True),
-    "adding": Task(adding, 2, 1, 1 / 6, (200, 1000, 3000, 10_000), 50, 0.005, 0.0, False, False),
+    "recall": Task(make_recall, 12, 10, math.log(10), RECALL_STAGES, 16, 0.99, 0.3, True, True),
+    "adding": Task(make_adding, 2, 1, 1 / 6, (200, 1000, 3000, 10_000), 50, 0.005, 0.0, False, False),
 }
-NAMES = ("unicornn", "lstm", "cornn", "lem", "mingru", "lru", "linoss")
+TASKS["memory"] = TASKS["recall"]
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "recall": {
+        "unicornn": {"dt": 0.005},
+        "mingru": {"memory": 1000.0},
+        "lru": {"r_min": 0.9, "max_phase": 0.314},
+        "linoss": {"discretisation": "imex"},
+    },
+    "adding": {
+        "unicornn": {"span": 2.0},
+        "cornn": {"dt": 0.016, "gamma": 94.5, "epsilon": 9.5},
+        "lem": {"dt": 0.0242},
+        "mingru": {"memory": 200.0},
+        "lru": {"r_min": 0.9, "max_phase": 0.314, "num_layers": 2},
+        "linoss": {"discretisation": "imex", "num_layers": 2},
+    },
+}
+OPTIONS["memory"] = OPTIONS["recall"]
+"""Options that differ from a model's defaults. span: N·Δt, so that Δt falls with the length. memory: longest initial
+memory of the gates in steps; by default minGRU forgets half of its state in a step. num_layers: one linear recurrence
+cannot multiply a number by its mark; two can, because a gate lies between them."""
+
+
+def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
+    own = {key: value for key, value in options.items() if key not in ("span", "memory")}
+    layer = (UnICORNN if name == "unicornn" else MODELS[name])(d, m, **own)
+    if isinstance(layer, UnICORNN):
+        nn.init.normal_(layer.V[0], std=0.3)
+        if "span" in options:
+            nn.init.uniform_(layer.c[0], -3.0, 1.0)
+            nn.init.uniform_(layer.b[0], -2.0, 2.0)
+    elif "memory" in options:  # gates that forget after 1 to `memory` steps: chrono initialisation, arXiv:1804.11188
+        with torch.no_grad():
+            gates = layer.get_parameter("layers.0.b")[1]
+            gates.uniform_(1.0, options["memory"]).log_().neg_()
+    return layer
 
 
 class Model(nn.Module):
@@ -104,54 +134,6 @@ class Model(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         last, state = self.rnn(u * self.gate, output="last")
         return self.readout(self.norm(torch.cat([last, *(state[i][-1] for i in self.read)], 1)))
-
-    def shrink(self, by: float) -> None:
-        """Proximal step of the penalty; a closed gate stays closed."""
-        with torch.no_grad():
-            self.gate.copy_(self.gate.sign() * (self.gate.abs() - by).clamp_min(0))
-            if self.gate.grad is not None:
-                self.gate.grad[self.gate == 0] = 0
-
-
-OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "recall": {
-        "unicornn": {"dt": 0.005},
-        "mingru": {"memory": 1000.0},
-        "lru": {"r_min": 0.9, "max_phase": 0.314},
-        "linoss": {"discretisation": "imex"},
-    },
-    "adding": {
-        "unicornn": {"span": 2.0},
-        "cornn": {"dt": 0.016, "gamma": 94.5, "epsilon": 9.5},
-        "lem": {"dt": 0.0242},
-        "mingru": {"memory": 200.0},
-        "lru": {"r_min": 0.9, "max_phase": 0.314, "num_layers": 2},
-        "linoss": {"discretisation": "imex", "num_layers": 2},
-    },
-}
-"""Options that differ from a model's defaults. span: N·Δt, so that Δt falls with the length. memory: longest initial
-memory of the gates in steps; by default minGRU forgets half of its state in a step. num_layers: one linear recurrence
-cannot multiply a number by its mark; two can, because a gate lies between them."""
-
-
-def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
-    if name != "unicornn":
-        layer = MODELS[name](d, m, **{k: v for k, v in options.items() if k != "memory"})
-        if "memory" in options:
-            remember(layer.get_parameter("layers.0.b"), options["memory"])
-        return layer
-    layer = UnICORNN(d, m, **{k: v for k, v in options.items() if k != "span"})
-    nn.init.normal_(layer.V[0], std=0.3)
-    if "span" in options:
-        nn.init.uniform_(layer.c[0], -3.0, 1.0)
-        nn.init.uniform_(layer.b[0], -2.0, 2.0)
-    return layer
-
-
-@torch.no_grad()
-def remember(b: nn.Parameter, longest: float) -> None:
-    """Gates of minGRU that forget after 1 to ``longest`` steps: chrono initialisation, arXiv:1804.11188."""
-    b[1] = -torch.empty_like(b[1]).uniform_(1.0, longest).log()
 
 
 class Run:
@@ -172,160 +154,115 @@ class Run:
         """CPU seconds since the start, unaffected by other programs on the machine."""
         return time.process_time() - self.began
 
-    def train(self) -> None:
-        """Runs all stages up to the first that is not mastered."""
-        for N in self.settings.stages:
+    def run(self) -> None:
+        """Runs all lengths up to the first at which memory or time is used up, or that is not mastered."""
+        measure: Callable[[int], dict[str, Any]] = self.one_step if self.settings.task == "memory" else self.train
+        for N in self.settings.stages or self.task.stages:
+            begin = self.seconds
             try:
-                stage = self.stage(N)
+                self.model.gate.requires_grad_(N <= GATED)
+                stage = {"N": N, **measure(N)}
             except (RuntimeError, MemoryError) as error:
-                reraise_unless_memory(error)
-                stage = {"N": N, "mastered": False, "why": f"more than {self.settings.memory} GiB"}
+                if isinstance(error, RuntimeError) and "memory" not in str(error):
+                    raise
+                stage = {"N": N, "why": f"more than {self.settings.memory} GiB"}
+            else:
+                stage |= {"CPU seconds": round(self.seconds - begin, 2), "peak memory, GiB": peak_memory()}
             self.stages.append(stage)
             print(stage, file=sys.stderr, flush=True)
             self.save()
-            if not stage["mastered"]:
-                return
+            if stage.get("why"):
+                break
 
-    def stage(self, N: int) -> dict[str, Any]:
+    def one_step(self, N: int) -> dict[str, Any]:
+        """One training step; only its time and memory count."""
+        if self.seconds > 60 * self.settings.minutes:
+            return {"why": "out of time"}
+        u, target = self.batch(N, TRAINING, 0)
+        self.task.loss(self.model(u), target).backward()
+        return {"input, GiB": round(u.nbytes / 2**30, 3)}
+
+    def train(self, N: int) -> dict[str, Any]:
         """Trains at length N until the recent batches are mastered or the time is used up, then tests."""
         task, settings, model = self.task, self.settings, self.model
         if "span" in self.options:
             model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[arg-type]
         slow = LEARNING_RATE * (min(1.0, 1000 / N) if task.slower else 1.0)
-        model.gate.requires_grad_(N <= GATED)
         groups = [([*model.rnn.parameters(), model.gate], slow),
                   ([*model.norm.parameters(), *model.readout.parameters()], LEARNING_RATE)]  # fmt: skip
         optimiser = torch.optim.Adam([{"params": parameters, "lr": lr} for parameters, lr in groups])
-        recent: list[float] = []
-        begin, mastered, why = self.seconds, False, TIMEOUT
-        least = settings.least if settings.stages[0] == N else RECENT + 5
+        metrics: list[float] = []
+        why, least = "out of time", RECENT + 5 if self.stages else settings.least
         while self.seconds < settings.minutes * 60:
-            u, target = self.batch(N, settings.seed, 0, begin=len(recent) * task.batch)
-            output = model(u)
-            loss = task.loss(output, target)
-            if not recent and self.stages and not loss.item() < task.guessed:
+            u, target = self.batch(N, TRAINING, len(metrics))
+            loss = task.loss(output := model(u), target)
+            if not metrics and self.stages and not loss.item() < task.guessed:
                 nn.init.zeros_(model.readout.weight)
                 nn.init.zeros_(model.readout.bias)
-                output = model(u)
-                loss = task.loss(output, target)
+                loss = task.loss(output := model(u), target)
             optimiser.zero_grad()
             loss.backward()
-            norms = [nn.utils.clip_grad_norm_(parameters, 1.0) for parameters, _ in groups]
-            norm = max(norms, key=float)
-            if not all(torch.isfinite(n) for n in norms):
-                why = f"the gradient was {float(norm)}"
+            norms = [float(nn.utils.clip_grad_norm_(parameters, 1.0)) for parameters, _ in groups]
+            if not all(map(math.isfinite, norms)):
+                why = f"the gradient was {max(norms)}"
                 break
+            losses = [point[2] for point in self.curve[-RECENT:]]
+            penalised = N <= GATED and bool(losses) and sum(losses) / len(losses) < task.guessed / 2
             closed = model.gate == 0
             optimiser.step()
             with torch.no_grad():
                 model.gate[closed] = 0
-            losses = [point[2] for point in self.curve[-RECENT:]]
-            if model.gate.requires_grad and losses and sum(losses) / len(losses) < task.guessed / 2:
-                model.shrink(slow * task.l1)
-            recent.append(task.metric(output.detach(), target))
-            self.curve.append((N, round(self.seconds, 1), float(f"{loss.item():.4g}"), float(f"{recent[-1]:.4g}")))
-            if len(recent) % max(1, 50_000 // N) == 0:
-                gates = " ".join(f"{g:.2f}" for g in model.gate.tolist())
-                print(*self.curve[-1], f"|g| {float(norm):.1e}", gates, file=sys.stderr, flush=True)
-            last = recent[-RECENT:]
-            if len(recent) >= least and task.done(sum(last) / len(last)):
-                mastered, why = True, ""
+                if penalised:  # the proximal step of the L1 penalty
+                    model.gate.copy_(model.gate.sign() * (model.gate.abs() - slow * task.l1).clamp_min(0))
+            metrics.append(task.metric(output.detach(), target))
+            self.curve.append((N, round(self.seconds, 1), float(f"{loss.item():.4g}"), float(f"{metrics[-1]:.4g}")))
+            recent = metrics[-RECENT:]
+            if len(metrics) >= least and task.done(sum(recent) / len(recent)):
+                why = ""
                 break
-        self.calibrate(N)
-        tested = self.test(N)
-        return {"N": N, "mastered": mastered, "why": why, "batches": len(recent), "test": tested,
-                "CPU seconds": round(self.seconds - begin), "sequences": settings.test,
-                "peak memory, GiB": peak_memory()}  # fmt: skip
+        return {"mastered": not why, "why": why, "batches": len(metrics), "test": self.test(N)}
 
-    def batch(self, N: int, *seed: int, begin: int, size: int = 0) -> tuple[Tensor, Tensor]:
-        """Inputs (N, b, d) and targets (b,) of ``size`` sequences of this seed, starting at number ``begin``."""
-        indices = torch.arange(begin, begin + (size or self.task.batch))
-        batch = self.task.split(N, *seed, N).batch(indices, -1)
+    def batch(self, N: int, kind: int, number: int) -> tuple[Tensor, Tensor]:
+        """Inputs (N, b, d) and targets (b,) of a batch of sequences for training, calibration or test."""
+        task, begin = self.task, number * self.task.batch
+        dtype = torch.int64 if task.classes else torch.float32
+        split = Generated(task.make, EPOCH, task.d, 1, (N,), (self.settings.seed, kind, N), dtype)
+        batch = split.batch(torch.arange(begin, begin + task.batch), -1)
         return batch.u, batch.target
 
-    def calibrate(self, N: int) -> None:
-        """Recomputes the normalisation's mean and variance with the current weights."""
-        norm = self.model.norm
-        norm.reset_running_stats()
-        norm.momentum = None  # a plain mean
-        with torch.no_grad():
-            for i in range(CALIBRATION_BATCHES):
-                self.model(self.batch(N, self.settings.seed, 1, begin=i * self.task.batch)[0])
-
+    @torch.no_grad()
     def test(self, N: int) -> float:
-        """Metric on new sequences, from a seed that training does not use."""
-        total = 0.0
+        """Metric on new sequences, after the normalisation's statistics have been measured with the current weights."""
+        self.model.norm.reset_running_stats()
+        self.model.norm.momentum = None  # a plain mean
+        for number in range(CALIBRATION_BATCHES):
+            self.model(self.batch(N, CALIBRATION, number)[0])
         self.model.eval()
-        with torch.no_grad():
-            for n0 in range(0, self.settings.test, self.task.batch):
-                b = min(self.task.batch, self.settings.test - n0)
-                u, target = self.batch(N, self.settings.seed, 2, begin=n0, size=b)
-                total += b * self.task.metric(self.model(u), target)
+        batches = (self.batch(N, TEST, number) for number in range(math.ceil(self.settings.test / self.task.batch)))
+        outputs, targets = zip(*((self.model(u), target) for u, target in batches), strict=True)
         self.model.train()
-        return total / self.settings.test
+        return self.task.metric(*(torch.cat(each)[: self.settings.test] for each in (outputs, targets)))
 
     def save(self) -> None:
-        settings = self.settings
-        thin = max(1, len(self.curve) // 300)
-        words = f"{settings.task} --model {settings.model} --minutes {settings.minutes:g} --seed {settings.seed}"
-        write_json(
+        task, settings = self.task, self.settings
+        kept = {key: getattr(settings, key) for key in ("seed", "m", "least", "minutes", "memory", "test")}
+        kept |= {"lr": LEARNING_RATE, "l1": task.l1, "batch": task.batch, "mastered": task.mastered}
+        record.save(
             settings.out / f"{settings.task}-{settings.model}.json",
+            f"long {settings.task} --model {settings.model} --minutes {settings.minutes:g} --seed {settings.seed}",
             {
-                "command": f"python -m benchmarks.long {words}",
                 "task": settings.task,
                 "model": settings.model,
                 "parameters": sum(p.numel() for p in self.model.parameters()),
-                "settings": {k: getattr(settings, k) for k in ("seed", "m", "least", "minutes", "memory")}
-                | {
-                    "lr": LEARNING_RATE,
-                    "l1": self.task.l1,
-                    "batch": self.task.batch,
-                    "mastered": self.task.mastered,
-                    "options": self.options,
-                },
+                "settings": kept | {"options": self.options},
                 "protocol": " ".join((__doc__ or "").split("\n\n")[-1].split()),
                 "stages": self.stages,
-                "curve": {"N, CPU seconds, loss, metric": self.curve[::thin]},
+                "curve": {"N, CPU seconds, loss, metric": self.curve[:: max(1, len(self.curve) // 300)]},
                 "gate": self.model.gate.tolist(),
                 "CPU seconds": round(self.seconds),
                 "peak memory, GiB": peak_memory(),
-                "environment": environment(),
             },
         )
-
-
-def memory(settings: argparse.Namespace) -> None:
-    """One training step at each length of the recall task, until memory or time is used up."""
-    rows: list[dict[str, Any]] = []
-    run, begin = Run(settings), time.process_time()
-    for N in settings.stages:
-        last = rows[-1] if rows else None
-        if last and time.process_time() - begin + last["CPU seconds"] * N / last["N"] > settings.minutes * 60:
-            rows.append({"N": N, "why": "the time would be over"})
-            break
-        start = time.process_time()
-        try:
-            run.model.gate.requires_grad_(N <= GATED)
-            u, target = run.batch(N, settings.seed, 0, begin=0)
-            run.task.loss(run.model(u), target).backward()
-        except (RuntimeError, MemoryError) as error:
-            reraise_unless_memory(error)
-            rows.append({"N": N, "why": f"more than {settings.memory} GiB"})
-            break
-        rows.append({"N": N, "CPU seconds": round(time.process_time() - start, 2), "peak memory, GiB": peak_memory(),
-                     "input, GiB": round(u.nbytes / 2**30, 3)})  # fmt: skip
-        print(rows[-1], file=sys.stderr, flush=True)
-    words = f"memory --model {settings.model} --minutes {settings.minutes:g}"
-    write_json(
-        settings.out / f"memory-{settings.model}.json",
-        {"command": f"python -m benchmarks.long {words}", "model": settings.model, "batch": run.task.batch,
-         "m": settings.m, "steps of training": rows, "environment": environment()},
-    )  # fmt: skip
-
-
-def reraise_unless_memory(error: Exception) -> None:
-    if isinstance(error, RuntimeError) and "memory" not in str(error):
-        raise error
 
 
 def peak_memory() -> float:
@@ -339,14 +276,13 @@ def limit_memory(most: int) -> None:
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     except (ImportError, OSError, ValueError) as error:  # Windows has no limits, macOS ignores some
-        print(f"--memory: this system does not limit the memory of a process ({error}); only the time is limited",
-              file=sys.stderr)  # fmt: skip
+        print(f"--memory: this system does not limit the memory of a process ({error})", file=sys.stderr)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("task", choices=[*TASKS, "memory"])
-    parser.add_argument("--model", default="unicornn", choices=NAMES)
+    parser = record.arguments(__doc__, "long")
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--model", default="unicornn", choices=["unicornn", *MODELS])
     parser.add_argument("--stages", type=int, nargs="+")
     parser.add_argument("--m", type=int, default=16)
     parser.add_argument("--least", type=int, default=400, help="smallest number of batches in the first stage")
@@ -354,20 +290,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=120.0, help="limit of the CPU time")
     parser.add_argument("--memory", type=int, default=12, help="limit of the memory in GiB")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("results/long"))
     settings = parser.parse_args()
-    measure_memory = settings.task == "memory"
-    settings.task = "recall" if measure_memory else settings.task
-    task = TASKS[settings.task]
-    settings.stages = settings.stages or task.stages
     limit_memory(settings.memory << 30)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    settings.out.mkdir(parents=True, exist_ok=True)
-    if measure_memory:
-        memory(settings)
-    else:
-        Run(settings).train()
+    Run(settings).run()
 
 
 if __name__ == "__main__":

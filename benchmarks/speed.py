@@ -2,37 +2,35 @@
 
     rivals    two layers in alternation with one of LSTM, and one layer in alternation with one of minGRU
     avx2      the same with kernels compiled for AVX2; torch's LSTM uses all instructions of the processor
+    horizon   training steps with a horizon of 1,000 steps, in alternation with steps without one
     single    microseconds per step of one sequence of a million steps
 
-Each part runs in a separate process, and leaves the results of other parts in the file.
+A part leaves the results of other parts in the file.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from llvmlite import binding
 from torch import nn
 
+from benchmarks import record
 from unicornn import UnICORNN
 from unicornn._files import write_json
 from unicornn.baselines import MinGRU
 from unicornn.lab._environment import environment
-from unicornn.lab.bench._measure import WARM_UP, forward_pass, ratio, rounds, training_step
+from unicornn.lab.bench._measure import WARM_UP, forward_pass, ratio, rounds, seconds_per_call, training_step
 
-ROOT = Path(__file__).parent.parent
 SIZES = {"wide": (1000, 128, 128, 128), "long": (17_984, 8, 6, 32)}  # N, b, d, m
-RATIO_SECONDS = 12.0  # time limit for one ratio
+HORIZON = 1000
+HORIZON_SIZES = ((17_984, 8, 6, 32, 2), (1000, 128, 128, 128, 2), (100_000, 1, 1, 48, 3))  # N, b, d, m, L
+RATIO_SECONDS = 15.0  # time limit for one ratio
 
 
 def rivals() -> dict[str, Any]:
@@ -58,51 +56,52 @@ def _train(net: nn.Module, u: torch.Tensor) -> None:
     net(u)[0].mean().backward()
 
 
-def avx2() -> dict[str, Any]:
-    flags = binding.get_host_cpu_features()
-    newer = ("avx512", "avx10", "amx", "evex")
-    features = ",".join(("+" if on and not name.startswith(newer) else "-") + name for name, on in flags.items())
-    return _in_process("rivals", os.environ | {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features})
+def horizon() -> dict[str, Any]:
+    rows = []
+    for N, b, d, m, L in HORIZON_SIZES:
+        u = torch.randn(N, b, d)
+        for gradient in ("reversible", "stored"):
+            layers = [UnICORNN(d, m, L, dt=0.01, gradient=gradient, horizon=each) for each in (None, HORIZON)]
+            for layer in layers:
+                training_step(layer, u[:WARM_UP], "last")
+            without, limited = (partial(training_step, layer, u, "last") for layer in layers)
+            setting = f"N = {N:,}, b = {b}, d = {d}, m = {m}, L = {L}"
+            rows.append({"setting": setting, "gradient": gradient, **ratio(rounds(without, limited, RATIO_SECONDS))})
+    return {"horizon": HORIZON, "rows": rows}
 
 
 def single() -> dict[str, Any]:
     N, m, L = 1_000_000, 48, 3
-    net, u = UnICORNN(1, m, L, dt=0.01, horizon=1000), torch.randn(N, 1, 1)
+    net, u = UnICORNN(1, m, L, dt=0.01, horizon=HORIZON), torch.randn(N, 1, 1)
     training_step(net, u[: N // 10], "last")
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        training_step(net, u, "last")
-        times.append(time.perf_counter() - start)
-    return {"N": N, "m": m, "L": L, "us_a_step": 1e6 * statistics.median(times) / N}
+    seconds = sorted(seconds_per_call(partial(training_step, net, u, "last")) for _ in range(3))
+    return {"N": N, "m": m, "L": L, "us_a_step": 1e6 * seconds[1] / N}
 
 
-PARTS = {"rivals": rivals, "avx2": avx2, "single": single}
-
-
-def _in_process(part: str, environ: dict[str, str]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.speed", "--here", part]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environ, cwd=ROOT)
-    return json.loads(done.stdout.splitlines()[-1])
+PARTS = {"rivals": rivals, "horizon": horizon, "single": single}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
-    parser.add_argument("--here", choices=PARTS, help=argparse.SUPPRESS)
+    parser = record.arguments(__doc__, "speed.json")
+    parser.add_argument("parts", nargs="*", default=[*PARTS, "avx2"], help="rivals, avx2, horizon, single")
+    parser.add_argument("--avx2", action="store_true", help="record the parts as avx2; used by the part avx2")
     options = parser.parse_args()
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
-    if options.here:
-        print(json.dumps(PARTS[options.here]()))
-    else:
-        path = ROOT / "results" / "speed.json"
-        results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for part in options.parts or PARTS:
-            about = {"command": f"python -m benchmarks.speed {part}", "processor": binding.get_host_cpu_name()}
-            results[part] = _in_process(part, dict(os.environ)) | about | environment()
-            print(part, results[part], flush=True)
-            write_json(path, results)
+    for part in options.parts:
+        if part == "avx2":  # Numba reads these variables when it is imported
+            newer = ("avx512", "avx10", "amx", "evex")
+            flags = binding.get_host_cpu_features().items()
+            features = ",".join(("+" if on and not name.startswith(newer) else "-") + name for name, on in flags)
+            command = [sys.executable, "-m", "benchmarks.speed", "rivals", "--avx2", "--out", str(options.out)]
+            env = os.environ | {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
+            subprocess.run(command, check=True, env=env)
+            continue
+        key = "avx2" if options.avx2 else part
+        about = {"command": f"python -m benchmarks.speed {key}", "processor": binding.get_host_cpu_name()}
+        results = record.load(options.out, {}) | {key: PARTS[part]() | about | environment()}
+        print(key, results[key], flush=True)
+        write_json(options.out, results)
 
 
 if __name__ == "__main__":

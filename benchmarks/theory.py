@@ -9,25 +9,21 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import json
-import sys
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks import growth
+from benchmarks import growth, record
 from unicornn import UnICORNN, theory
 from unicornn._files import write_json
-from unicornn.lab._environment import environment
 from unicornn.theory import plots
 
 STACKS = ((1, 0), (2, 0), (3, 0), (5, 2), (7, 0), (7, 2), (7, 3))
@@ -52,16 +48,6 @@ def initial_state(L: int, m: int = 3) -> tuple[Tensor, Tensor]:
 def signal(t: Tensor) -> Tensor:
     """Smooth input (N, 1, 2) at the times t (N,)."""
     return torch.stack([torch.sin(3 * t + 1), torch.cos(2 * t)], -1)[:, None].double()
-
-
-def shortest_path_layers(L: int, S: int = 0) -> int:
-    """Number of layers on the shortest path from the first to the last, with Suppl. Eq. (75)'s connections from layer
-    ℓ - S - 1 to ℓ for ℓ > S + 1."""
-    layer, count = L, 1
-    while layer > 1:
-        layer -= S + 1 if S and layer > S + 1 else 1
-        count += 1
-    return count
 
 
 def papers_exponent(L: int, S: int = 0) -> int:
@@ -104,7 +90,6 @@ def orders(dts: tuple[float, ...]) -> list[dict[str, Any]]:
             "L": L,
             "S": S,
             "paper": papers_exponent(L, S),
-            "layers on the shortest way": shortest_path_layers(L, S),
             "one way, given time": order("path", L, S, "time", dts),
             "all ways, given time": order("exact", L, S, "time", dts),
             "all ways, given steps": order("exact", L, S, "steps", dts),
@@ -175,69 +160,55 @@ def reconstruction(lengths: tuple[int, ...]) -> dict[str, dict[str, float]]:
     }  # fmt: skip
 
 
-def measure(quick: bool) -> tuple[dict[str, Any], dict[str, plots.Plot]]:
-    """Numbers and plots by name."""
-    result: dict[str, Any] = {}
-    drawn: dict[str, plots.Plot] = {}
-
-    def announce(what: str) -> None:
-        print(what, "…", file=sys.stderr, flush=True)
-
-    N = 2000 if quick else 1_000_000
-    announce(f"energy over {N:,} steps")
-    layer, constant = network(1, 0, 0.01, m=4), torch.ones(N, 1, 2, dtype=torch.float64)
-    drawn["energy"] = plots.energy(layer, constant, initial_state(1, 4))
+def energy(layer: UnICORNN, constant: Tensor) -> dict[str, float]:
+    """Variation of H with constant input, and its growth by explicit Euler."""
     (orbit,) = theory.orbits(layer, constant, initial_state(1, 4))
     H, other = (run.energy().sum((1, 2)) for run in (orbit, orbit.explicit_euler()))
-    result["energy"] = {
-        "steps": N,
-        "spread, first 10,000 steps": float((H[:10_000].max() - H[:10_000].min()) / H[0].abs()),
-        "spread, last 10,000 steps": float((H[-10_000:].max() - H[-10_000:].min()) / H[0].abs()),
-        "growth by explicit Euler": float(other[-1] / other[0]),
-    }
-    announce("volume and bounds")
-    J = theory.jacobian(network(3, 0, 0.05), signal(torch.linspace(0, 20, 400 if quick else 4000)))
-    result["determinant"] = float((torch.linalg.det(J) - 1).abs().max())
-    drawn["bounds"] = plots.bounds(network(2, 0, 1e-3), signal(torch.linspace(0, 1, 400)))
-    result["slack"] = slack(6 if quick else 100)
-    announce("contributions")
-    smooth = signal(torch.linspace(0, 3, 300))
-    drawn["contributions"] = plots.contributions(network(3, 0, 0.01), smooth, 0.7, initial_state(3))
-    result["orders"] = orders((0.05, 0.025) if quick else (2e-3, 1e-3, 5e-4))
-    announce("gradient profiles")
+    ends = {"first": H[:10_000], "last": H[-10_000:]}
+    spread = {f"spread, {end} 10,000 steps": float((h.max() - h.min()) / H[0].abs()) for end, h in ends.items()}
+    return {"steps": len(constant), **spread, "growth by explicit Euler": float(other[-1] / other[0])}
+
+
+def measure(quick: bool) -> tuple[dict[str, Any], dict[str, plots.Plot]]:
+    """Numbers and plots by name."""
+    layer, constant = network(1, 0, 0.01, m=4), torch.ones(2000 if quick else 1_000_000, 1, 2, dtype=torch.float64)
     u = torch.randn(300 if quick else 10_000, 1, 2, generator=torch.Generator().manual_seed(1))
-    drawn["profile"] = plots.profile(modules(), u)
+    J = theory.jacobian(network(3, 0, 0.05), signal(torch.linspace(0, 20, 400 if quick else 4000)))
+    smooth = signal(torch.linspace(0, 3, 300))
     profiles = {name: theory.gradient_profile(net, u) for name, net in modules().items()}
-    result["profile"] = {name: float(p[:100].mean() / p[-100:].mean()) for name, p in profiles.items()}
-    announce("Lyapunov exponents")
-    result["lyapunov"] = lyapunov(0.1 * u)
-    announce("reconstruction in float32")
-    result["reconstruction"] = reconstruction((100, 300) if quick else (1000, 18_000))
-    return result, drawn
+    return {
+        "energy": energy(layer, constant),
+        "determinant": float((torch.linalg.det(J) - 1).abs().max()),
+        "slack": slack(6 if quick else 100),
+        "orders": orders((0.05, 0.025) if quick else (2e-3, 1e-3, 5e-4)),
+        "profile": {name: float(p[:100].mean() / p[-100:].mean()) for name, p in profiles.items()},
+        "lyapunov": lyapunov(0.1 * u),
+        "reconstruction": reconstruction((100, 300) if quick else (1000, 18_000)),
+    }, {
+        "energy": plots.energy(layer, constant, initial_state(1, 4)),
+        "bounds": plots.bounds(network(2, 0, 1e-3), signal(torch.linspace(0, 1, 400))),
+        "contributions": plots.contributions(network(3, 0, 0.01), smooth, 0.7, initial_state(3)),
+        "profile": plots.profile(modules(), u),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = record.arguments(__doc__, ".")
     parser.add_argument("--quick", action="store_true", help="small sizes, as a smoke test; needs --out")
-    parser.add_argument("--out", type=Path, help="folder for the JSON files (results/)")
     parser.add_argument("what", nargs="?", default="theory", choices=("theory", "growth"))
     options = parser.parse_args()
-    if options.quick and not options.out:
+    if options.quick and options.out == record.RESULTS:
         parser.error("--quick needs --out DIR")
-    begin, folder = time.perf_counter(), options.out or Path("results")
+    begin = time.perf_counter()
     numbers, drawn = (growth.measure(options.quick), {}) if options.what == "growth" else measure(options.quick)
-    result = {
-        "command": f"python -m benchmarks.theory {options.what}" + (" --quick" if options.quick else ""),
-        "seed": "0, 1, 2, 3, 5, 7 where drawn",
-        "protocol": "float64 except for profiles, Lyapunov inputs, reconstruction and suggestions",
-        **environment(),
-        **numbers,
-        "seconds": round(time.perf_counter() - begin),
-    }
-    write_json(folder / f"{options.what}.json", result)
+    about = {"seed": "0, 1, 2, 3, 5, 7 where drawn", "seconds": round(time.perf_counter() - begin),
+             "protocol": "float64 except for profiles, Lyapunov inputs, reconstruction and suggestions"}  # fmt: skip
+    command = f"theory {options.what}" + (" --quick" if options.quick else "")
+    record.save(options.out / f"{options.what}.json", command, about | numbers)
     if drawn:
-        write_json(folder / "theory_plots.json", {name: dataclasses.asdict(plot) for name, plot in drawn.items()})
-    print(json.dumps(result, indent=1))
+        plotted = {name: dataclasses.asdict(plot) for name, plot in drawn.items()}
+        write_json(options.out / "theory_plots.json", plotted)
+    print(json.dumps(numbers, indent=1))
 
 
 if __name__ == "__main__":

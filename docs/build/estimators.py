@@ -1,9 +1,9 @@
-"""Generated parts of docs/estimators.md, from the results of the benchmarks of estimators, readouts and time scales."""
+"""Generated parts of docs/accuracy.md: the estimators beside other methods, and readouts of the networks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from docs.build.pages import load_results, part, provenance, table
 from docs.build.reproduction import finished_runs, grouped
 
-PAGE = "docs/estimators.md"
+PAGE = "docs/accuracy.md"
 METHODS = {
     "bank": "default (bank)", "minirocket": "MiniRocket + ridge", "network": 'model="network"', "both": 'model="both"',
     "lstm": "LSTM of the network's size", "guess": "guessing",
@@ -25,46 +25,40 @@ def _score(scores: list[float]) -> str:
     return f"{np.mean(scores):.3f}{deviation}"
 
 
-def _by_method(sets: Results, text: Callable[[Results], str]) -> dict[str, dict[str, str]]:
-    return {
-        name: {method: text(result[method]) for method in METHODS if method in result} for name, result in sets.items()
-    }
+def _by_method(name: str, first: str, cell: Callable[[Results], str], sets: Sequence[str], mean: bool = False) -> None:
+    """Registers a table with a row per data set and a column per method; ``cell`` is the text of one result."""
+
+    def build() -> list[str]:
+        known = load_results("estimators")["sets"]
+        rows = {key: {method: cell(known[key][method]) for method in METHODS if method in known[key]} for key in sets}
+        for key, row in rows.items():
+            row["size"] = "{n} × {N:,} × {d}".format(**known[key]["sizes"])
+        if mean:
+            rows["**mean**"] = {
+                m: f"{np.mean([np.mean(known[key][m]['scores']) for key in sets]):.3f}" for m in METHODS
+            }
+            rows["**mean**"]["size"] = ""
+        fields = " | ".join(map("{{{}}}".format, METHODS))
+        return table(rows, f"{first} | n × N × d | {' | '.join(METHODS.values())}", f"{{key}} | {{size}} | {fields}")
+
+    part(PAGE, name)(build)
 
 
-@part(PAGE, "results")
-def results() -> list[str]:
-    benchmark = load_results("estimators")
-    sets = benchmark["sets"]
-    labels, cells = (" | ".join(each) for each in (METHODS.values(), map("{{{}}}".format, METHODS)))
-    scores = _by_method(sets, lambda result: _score(result["scores"]))
-    costs = _by_method(
-        sets, lambda result: f"{np.mean(result['seconds']):.1f} s, {result['megabytes']:,} MB, {len(result['scores'])}"
-    )
-    for name, row in costs.items():
-        row["size"] = "{n} × {N:,} × {d}".format(**sets[name]["sizes"])
-    accuracies, errors = ({name: scores[name] for name in scores if (name in RATES) == rate} for rate in (False, True))
-    accuracies["**mean**"] = {
-        method: f"{np.mean([np.mean(sets[name][method]['scores']) for name in accuracies]):.3f}" for method in METHODS
-    }
-    return [
-        *table(accuracies, f"accuracy | {labels}", f"{{key}} | {cells}"),
-        "",
-        *table(errors, f"root mean squared error, per minute | {labels}", f"{{key}} | {cells}"),
-        "",
-        *table(
-            costs, f"CPU time of fit and predict, memory, seeds | n × N × d | {labels}", f"{{key}} | {{size}} | {cells}"
-        ),
-        "",
-        provenance(benchmark),
-    ]
+SETS = [name for name in load_results("estimators")["sets"] if name not in RATES]
+_by_method("accuracy", "accuracy", lambda result: _score(result["scores"]), SETS, mean=True)
+_by_method("errors", "root mean squared error, per minute", lambda result: _score(result["scores"]), RATES)
+_by_method("seconds", "CPU seconds", lambda result: f"{np.mean(result['seconds']):.1f}", [*SETS, *RATES])
+_by_method("megabytes", "MB", lambda result: f"{result['megabytes']:,}", [*SETS, *RATES])
 
 
 @part(PAGE, "bank")
 def bank() -> list[str]:
     result = load_results("bank")
     return [
+        provenance(load_results("estimators")),
+        "",
         f"`OscillatorBank().fit_transform` of {result['n']:,} series of {result['N']:,} steps: {result['seconds']:.0f} "
-        f"s, {result['processor_seconds']:.0f} s of CPU time, {result['megabytes']:,} MB. {provenance(result)}"
+        f"s, {result['processor_seconds']:.0f} s of CPU time, {result['megabytes']:,} MB. {provenance(result)}",
     ]
 
 
@@ -94,17 +88,3 @@ def _readout_setting(run: Results) -> dict[str, Any]:
     name = re.sub(r"-\d$", "", run["name"]) if run["task"] == "worms44" else run["name"]
     shared = {"title": run["title"], "sequences": sequences, "readout": readout, "epochs": run["training"]["epochs"]}
     return shared | {"metric": run["metric"], "name": name}
-
-
-@part(PAGE, "spread")
-def initial_time_scales() -> list[str]:
-    """Validation scores by the range from which c is drawn."""
-    result = load_results("spread")
-    scores = {name: task["scores"] for name, task in result["tasks"].items()}
-    ranges = list(next(iter(scores.values())))
-    rows = {name: {f"range {i}": _score(each[ends]) for i, ends in enumerate(ranges)} for name, each in scores.items()}
-    for name, row in rows.items():
-        row["seeds"] = "–".join(map(str, sorted({len(each) for each in scores[name].values()})))
-    cells = " | ".join(f"{{range {i}}}" for i in range(len(ranges)))
-    lines = table(rows, f"range of c | {' | '.join(ranges)} | seeds", f"{{key}} | {cells} | {{seeds}}")
-    return [*lines, "", f"{result['seconds'] / 60:.0f} CPU minutes in total. {provenance(result)}"]

@@ -31,11 +31,8 @@ def stream_steps() -> list[str]:
 @part("docs/serving.md", "costs")
 def onnx_costs() -> list[str]:
     result = load_results("export")
-    times = result["b=1, d=2, m=128, L=3, microseconds a step"]
-    rows = [{"kind": kind} | {who: times[f"{kind}, {who}"] for who in ("onnxruntime", "unicornn")}
-            for kind in ("sequence", "step")]  # fmt: skip
-    lines = table(rows, "model | onnxruntime | unicornn", "{kind} | {onnxruntime:.1f} µs | {unicornn:.1f} µs")
-    return [*lines, "", provenance(result["environment"] | {"command": result["command"]})]
+    row = "{model} | {onnxruntime:.1f} µs | {unicornn:.1f} µs"
+    return [*table(result["microseconds"], "model | onnxruntime | unicornn", row), "", provenance(result)]
 
 
 @part("docs/training.md", "tasks")
@@ -66,8 +63,12 @@ def _options(task: Task) -> str:
 
 @part("docs/gpu.md", "measured")
 def gpu_measurements() -> list[str]:
-    """The tables that ``python -m benchmarks.gpu`` prints and keeps in its results file."""
     if not (RESULTS / "gpu.json").exists():
         return ["No measurements on a GPU are available yet."]
     result = load_results("gpu")
-    return [f"On {result['device']}:", "", "```", *result["tables"], "```", "", provenance(result)]
+    checks = "dtype | exact reversal | equal gradients", "{dtype} | {exact reversal} | {equal gradients}"
+    speed = "N | model | training step | relative to `stored`", "{N:,} | {model} | {ms:.3f} ms | {relative:.2f} ×"
+    memory = "N | model | memory of a training step", "{N:,} | {model} | {MiB:.1f} MiB"
+    parts = {"checks": checks, "speed": speed, "memory": memory}
+    tables = [line for key, template in parts.items() for line in (*table(result[key], *template), "")]
+    return [f"On {result['device']}:", "", *tables, f"{provenance(result)} Protocol: {result['protocol']}."]

@@ -1,4 +1,4 @@
-"""Generated parts of docs/long.md, from results/long and results/horizon.json."""
+"""Generated parts of docs/long.md, from results/long and results/speed.json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def results_of_task(task: str) -> list[Result]:
 
 def longest_mastered(run: Result) -> int:
     """The longest sequences that a model mastered; 0 for none."""
-    return max((stage["N"] for stage in run["stages"] if stage["mastered"]), default=0)
+    return max((stage["N"] for stage in run["stages"] if not stage["why"]), default=0)
 
 
 def _tested(run: Result) -> str | None:
@@ -39,8 +39,8 @@ def _tested(run: Result) -> str | None:
 
 def _outcome(run: Result) -> str:
     last = run["stages"][-1]
-    if not last["mastered"]:
-        return f"at N = {last['N']:,}: {last['why'].replace('the time was over', 'out of time')}"
+    if last["why"]:
+        return f"at N = {last['N']:,}: {last['why']}"
     return "all stages mastered" if last["N"] >= LAST_STAGE[run["task"]] else "stopped early"
 
 
@@ -65,7 +65,7 @@ part(PAGE, "adding")(partial(learning_table, "adding"))
 def memory_table() -> list[str]:
     rows = []
     for run in results_of_task("memory"):
-        steps = {f"N{step['N']}": step for step in run["steps of training"]}
+        steps = {f"N{step['N']}": step for step in run["stages"]}
         rows.append({N: step.get("why") or fill_in(PEAK, step) for N, step in steps.items()} | {"model": run["model"]})
     lengths = sorted({int(N[1:]) for row in rows for N in row if N != "model"})
     heading = "model" + "".join(f" | N = {N:,}" for N in lengths)
@@ -74,10 +74,10 @@ def memory_table() -> list[str]:
 
 @part(PAGE, "horizon")
 def horizon() -> list[str]:
-    result = load_results("horizon")
+    result = load_results("speed")["horizon"]
     heading = f"training step | `gradient=` | without | `horizon={result['horizon']}` | ratio"
-    row = '{setting} | `"{gradient}"` | {without:.0f} ms | {with:.0f} ms | {ratio:.3f}'
-    return [*table(result["milliseconds"], heading, row), "", provenance(result)]
+    row = '{setting} | `"{gradient}"` | {ours_ms:.0f} ms | {ms:.0f} ms | {ratio:.3f}'
+    return [*table(result["rows"], heading, row), "", provenance(result)]
 
 
 def _learning_curves(task: str, label: str, scale: str) -> Figure:
@@ -100,8 +100,9 @@ def memory_curves() -> Figure:
     lines: list[Line] = []
     sizes: dict[int, float] = {}
     for run in results_of_task("memory"):
-        peaks = {step["N"]: step["peak memory, GiB"] for step in run["steps of training"] if "why" not in step}
-        lines.append(Line(run["model"], list(peaks), list(peaks.values()), style={"marker": "o"}))
-        sizes |= {step["N"]: step["input, GiB"] for step in run["steps of training"] if "why" not in step}
+        done = [step for step in run["stages"] if "why" not in step]
+        lengths, peaks = [step["N"] for step in done], [step["peak memory, GiB"] for step in done]
+        lines.append(Line(run["model"], lengths, peaks, style={"marker": "o"}))
+        sizes |= {step["N"]: step["input, GiB"] for step in done}
     lines.append(Line("input alone", list(sizes), list(sizes.values()), style={"color": "black", "linestyle": ":"}))
     return Plot("", [Panel("N", "peak memory (GiB)", lines, {"xscale": "log", "yscale": "log"})]).draw()

@@ -27,11 +27,11 @@ def toy(monkeypatch):
 @pytest.mark.parametrize("method", ["guess", "bank", "both", "lstm"])
 def test_toy_set(name, method, toy, tmp_path):
     found = estimators.measure(name, method, 0, tmp_path)
+    assert found.pop("sizes") == {"n": 12, "N": 30, "d": 1}
     assert set(found) == ({"both", "network"} if method == "both" else {method})
     for one in found.values():
         assert 0 <= one["score"] < math.inf
         assert one["megabytes"] > 0
-    assert estimators.sizes(name, tmp_path) == {"n": 12, "N": 30, "d": 1}
 
 
 def test_interrupted_benchmark_resumes(toy, tmp_path, monkeypatch):
@@ -47,7 +47,7 @@ def test_interrupted_benchmark_resumes(toy, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_separate_process_without_fork(monkeypatch):
     monkeypatch.setattr(estimators, "sys", types.SimpleNamespace(platform="win32"))
-    assert estimators._in_new_process(os.getppid) == os.getpid()
+    assert estimators.in_new_process(os.getppid) == os.getpid()
 
 
 def test_bank_benchmark(tmp_path, monkeypatch):

@@ -19,11 +19,20 @@ def test_benchmark_runs(task, model, tmp_path, monkeypatch):
     result = json.loads((tmp_path / "long" / f"{task}-{model}.json").read_text())
     assert result["stages"][0]["N"] == 40
     assert result["stages"][0]["test"] >= 0
-    assert {"command", "protocol", "environment", "CPU seconds", "peak memory, GiB", "gate"} <= set(result)
+    assert {"command", "protocol", "versions", "CPU seconds", "peak memory, GiB", "gate"} <= set(result)
     monkeypatch.setattr(long, "RESULTS", tmp_path)
     (row,) = long.learning_table(task)[2:]
     assert row.startswith(f"| {model} |")
     assert FIGURES[f"long_{task}"]().axes
+
+
+@pytest.mark.slow
+def test_memory_is_measured_at_each_length(tmp_path, monkeypatch):
+    run("benchmarks.long", "memory", "--stages", 40, 60, "--m", 4, "--out", tmp_path / "long")
+    monkeypatch.setattr(long, "RESULTS", tmp_path)
+    heading, _, row = long.memory_table()
+    assert heading == "| model | N = 40 | N = 60 |"
+    assert row.count("GiB") == 2
 
 
 def test_warns_on_systems_without_memory_limits(monkeypatch, capsys):

@@ -13,12 +13,21 @@ from benchmarks.theory import (
     network,
     order,
     papers_exponent,
-    shortest_path_layers,
     signal,
 )
 from unicornn import theory
 
 DTS = (2e-3, 1e-3, 5e-4)
+
+
+def shortest_path_layers(L: int, S: int = 0) -> int:
+    """Number of layers on the shortest path from the first to the last, with Suppl. Eq. (75)'s connections from layer
+    ℓ - S - 1 to ℓ for ℓ > S + 1."""
+    layer, count = L, 1
+    while layer > 1:
+        layer -= S + 1 if S and layer > S + 1 else 1
+        count += 1
+    return count
 
 
 @pytest.mark.parametrize(("L", "S"), [(1, 0), (3, 0), (4, 2)])
