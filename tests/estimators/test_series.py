@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 
 from unicornn.errors import BadValue
-from unicornn.estimators._series import Scaling, as_series
+from unicornn.estimators._series import Scaling, read_series
+
+
+def as_series(X, **options):
+    return read_series(X, **options).series
 
 
 def check_same(first, *others):

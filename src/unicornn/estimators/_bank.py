@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
 from unicornn.estimators._oscillators import Oscillators, views
-from unicornn.estimators._pooling import pooled, pooled_names
-from unicornn.estimators._series import Scaling, Series, naming_errors
-from unicornn.estimators._summaries import NAMES, summaries
+from unicornn.estimators._pooling import NAMES, pooled, pooled_names, summaries
+from unicornn.estimators._series import Scaling, Series, SeriesSet, naming_errors
 from unicornn.estimators._transformer import SeriesTransformer
 
 LEVEL_WINDOWS = 4096  # windows from which the levels of a layer are estimated
@@ -80,15 +79,15 @@ class OscillatorBank(SeriesTransformer):
     quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draws the oscillators and estimates scales and levels from X; y is ignored. See ``as_series`` for X."""
-        series = self._read(X)
+        """Draws the oscillators and estimates scales and levels from X; y is ignored. See ``read_series`` for X."""
+        read = self._read(X)
         with self._threads():
-            self._fit_series(series)
-        self._learn_channels(X, series)
+            self._fit_series(read.series)
+        self._learn_channels(read)
         return self
 
     def _fit_series(self, series: Series) -> Self:
-        """As ``fit``, for series that ``as_series`` has read."""
+        """As ``fit``, for series that ``read_series`` has read."""
         settings = self._settings()
         m, smallest, overlap = (
             checks.integer(name, settings[name], 1) for name in ("n_oscillators", "smallest_window", "overlap")
@@ -101,7 +100,7 @@ class OscillatorBank(SeriesTransformer):
             raise BadValue(f"quantiles: expected numbers between 0 and 1, got {self.quantiles!r}")
         with naming_errors("random_state"):
             random = check_random_state(self.random_state)
-        self._learn_channels(None, series)
+        self._learn_channels(SeriesSet(series))
         self._scaling = Scaling.fit(series)
         series = [self._scaling(x) for x in series]
         varying = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from typing import Any, Self
 
@@ -19,17 +19,13 @@ from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series, check_channels, check_series_order
+from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series
 from unicornn.estimators._transformer import SeriesTransformer
 from unicornn.readouts import parse
 
 MODELS = ("bank", "network", "both")
 MAX_HALVINGS = 3  # of an automatically chosen time step with which training diverges
 KIND_WEIGHTS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # candidates for the bank's kinds of features; see Ridge
-NETWORK_SETTINGS = (
-    "hidden_size", "num_layers", "alpha", "readout", "segments", "horizon", "max_epochs", "batch_size", "lr",
-    "patience",
-)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)
@@ -107,20 +103,20 @@ class Estimator(Saved, SeriesTransformer):
         """
         self._check_settings()
         start = networks.clock()
-        series = self._read(X)
-        weights = arguments.check_weights(sample_weight, len(series))
+        read = self._read(X)
+        weights = arguments.check_weights(sample_weight, len(read))
         if y is None:
             raise BadValue(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
-        arguments.check_count("y", y, len(series))
+        arguments.check_count("y", y, len(read))
         for name, values in {"y": y, "sample_weight": sample_weight, "groups": groups}.items():
-            check_series_order(name, values, X)
-        groups = None if groups is None else arguments.check_groups(groups, len(series))
+            read.check_order(name, values)
+        groups = None if groups is None else arguments.check_groups(groups, len(read))
         target = self._learn_targets(y, weights)
         rows = np.flatnonzero(weights)
-        series, target, groups = [series[i] for i in rows], target[rows], None if groups is None else groups[rows]
+        series, target, groups = [read.series[i] for i in rows], target[rows], None if groups is None else groups[rows]
         weights = self._with_class_weights(target, weights[rows])
-        valid = None if validation_data is None else self._read_validation(validation_data, series[0].shape[1])
-        self._learn_channels(X, series)
+        valid = None if validation_data is None else self._read_validation(validation_data, read.d)
+        self._learn_channels(read)
         self._seed = arguments.seed_from(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
         self._describe(series, target)
@@ -196,11 +192,11 @@ class Estimator(Saved, SeriesTransformer):
     def _partial_fit(self, X: Any, target: np.ndarray, sample_weight: Any) -> None:
         """One epoch of the network, which is built in the first call unless it was fitted before."""
         self._check_settings()
-        series = self._read(X)
-        weights = arguments.check_weights(sample_weight, len(series))
-        arguments.check_count("y", target, len(series))
+        read = self._read(X)
+        series, weights = read.series, arguments.check_weights(sample_weight, len(read))
+        arguments.check_count("y", target, len(read))
         if getattr(self, "models_", None) != ("network",):
-            self._learn_channels(X, series)
+            self._learn_channels(read)
             self._seed = arguments.seed_from(self.random_state)
             settings = self._network_settings(self._seed)
             self._prepare_network(series, settings)
@@ -214,7 +210,7 @@ class Estimator(Saved, SeriesTransformer):
             self._seed, self.history_, self.n_iter_ = arguments.seed_from(self.random_state), [], 0
         optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
         self._optimiser = optimiser
-        check_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
+        self._check_channels(read)
         examples = self._examples(series, target, weights)
         settings = self._network_settings((self._seed + self.n_iter_) % 2**31)
         trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
@@ -305,14 +301,14 @@ class Estimator(Saved, SeriesTransformer):
         if not isinstance(data, (tuple, list)) or len(data) != 2:
             raise BadValue(f"validation_data: expected a pair (X, y), got {type(data).__name__}")
         try:
-            series = self._read(data[0])
-            arguments.check_count("y", data[1], len(series))
+            read = self._read(data[0])
+            arguments.check_count("y", data[1], len(read))
             target = self._encode(data[1])
         except (BadValue, BadType) as error:
             raise BadValue(f"validation_data: {error}") from error
-        if series[0].shape[1] != d:
-            raise BadValue(f"validation_data: expected {d} channels as in X, got {series[0].shape[1]}")
-        return series, target
+        if read.d != d:
+            raise BadValue(f"validation_data: expected {d} channels as in X, got {read.d}")
+        return read.series, target
 
     def _check_settings(self) -> None:
         given = self._settings()
@@ -341,10 +337,9 @@ class Estimator(Saved, SeriesTransformer):
             pass
 
     def _network_settings(self, seed: int) -> networks.Settings:
-        given = self._settings()
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
-        options = {name: given[name] for name in NETWORK_SETTINGS}
-        return networks.Settings(**options, device=torch.device(device), deadline=None, seed=seed)
+        given = self._settings() | {"device": torch.device(device), "deadline": None, "seed": seed}
+        return networks.Settings(**{field.name: given[field.name] for field in fields(networks.Settings)})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -110,7 +110,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self.classes_[logits.argmax(1)]
 
     def _logits(self, X: Any) -> np.ndarray:
-        logits = self._predictions(self._read_known(X))
+        logits = self._predictions(self._read_known(X).series)
         if "bank" in logits:
             logits["bank"] *= self._temperature
         if len(logits) == 1:

@@ -1,4 +1,7 @@
-"""Pools the quantities at the ends of a series' windows; the kernel is in ``_pooling_kernels``."""
+"""The features of a series: the quantities at the ends of its windows, pooled, and summary statistics.
+
+The kernel is in ``_pooling_kernels``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,12 @@ import torch
 from unicornn._ops.cpu import launch
 from unicornn.estimators._oscillators import Oscillators
 from unicornn.estimators._series import Series
+
+NAMES = (
+    "mean", "deviation", "min", "lower_quartile", "median", "upper_quartile", "max", "first", "last", "trend",
+    "mean_increment", "min_at", "max_at",
+)  # fmt: skip
+"""Summary statistics of each channel, above all for very short series; positions are fractions of the length."""
 
 
 def pooled_names(layer: Oscillators, quantiles: list[float]) -> list[str]:
@@ -54,3 +63,27 @@ def pooled(series: Series, layer: Oscillators) -> np.ndarray:
         slope = (sums[:, 2] / windows - mean * (windows - 1) / 2) / np.sqrt(np.maximum(windows**2 - 1, 1) / 12)
         features.append(np.where(deviation > 0, slope, 0)[:, energies])
     return np.concatenate(features, 1, dtype=np.float32)
+
+
+def summaries(series: Series) -> np.ndarray:
+    """The statistics ``NAMES`` of every channel of series (N_i, d): (n, 13 d) in float32.
+
+    Example:
+        >>> import numpy as np
+        >>> from unicornn.estimators._pooling import NAMES, summaries
+        >>> dict(zip(NAMES, summaries([np.array([[1.0], [2.0], [6.0]])])[0].tolist()))["mean"]
+        3.0
+    """
+    return np.stack([_summary(x.astype(np.float64)).ravel() for x in series]).astype(np.float32)
+
+
+def _summary(x: np.ndarray) -> np.ndarray:
+    """(N, d) to (13, d)."""
+    N = len(x)
+    time = np.arange(N) / max(N - 1, 1)
+    mean = x.mean(0)
+    increment = np.abs(np.diff(x, axis=0)).mean(0) if N > 1 else np.zeros(x.shape[1])
+    trend = (time - time.mean()) @ (x - mean) / N
+    low, middle, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
+    positions = time[x.argmin(0)], time[x.argmax(0)]
+    return np.stack([mean, x.std(0), x.min(0), low, middle, high, x.max(0), x[0], x[-1], trend, increment, *positions])

@@ -54,7 +54,7 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted numbers, (n,) or (n, k) like the targets."""
-        outputs = list(self._predictions(self._read_known(X)).values())
+        outputs = list(self._predictions(self._read_known(X).series).values())
         numbers = sum(outputs) / len(outputs) * self._spread + self._centre
         return numbers[:, 0] if self._flat else numbers
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jinja2
 import numpy as np
 import torch
 from huggingface_hub import ModelHubMixin, snapshot_download
@@ -25,10 +27,9 @@ from unicornn import _checks as checks
 from unicornn._files import atomic_write_all
 from unicornn.errors import BadCheckpoint, BadType, MissingData
 from unicornn.estimators._bank import OscillatorBank
-from unicornn.estimators._card import model_card
 from unicornn.estimators._oscillators import QUANTITIES, Oscillators, View
 from unicornn.estimators._ridge import Ridge
-from unicornn.estimators._series import Scaling
+from unicornn.estimators._series import Scaling, SeriesSet
 
 FORMAT, VERSION = "unicornn.estimators", 1
 CONFIG, TENSORS, CARD = "config.json", "model.safetensors", "README.md"
@@ -36,6 +37,7 @@ CONFIG_TYPES = {"class": str, "settings": dict, "models": list, "about": dict, "
 INVALID = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
 LAYER_ARRAYS = ("w", "V", "b", "c", "deviation", "levels", "middle")
 RIDGE_ARRAYS = ("mean", "deviation", "coefficients", "intercept")
+LEFT_OUT = "Measured on series that were left out of the fit in turn (bank), or held out for early stopping (network)."
 
 
 class Saved(ModelHubMixin):
@@ -69,8 +71,8 @@ class Saved(ModelHubMixin):
         config["sha256"] = hashlib.sha256(tensors).hexdigest()
         config["checksum"] = _checksum(config)
         # config.json is written last: a folder without it is incomplete.
-        files = {TENSORS: tensors, CARD: model_card(self, config).encode(), CONFIG: _json(config, indent=1) + b"\n"}
-        atomic_write_all(save_directory, files)
+        card = _model_card(self, config).encode()
+        atomic_write_all(save_directory, {TENSORS: tensors, CARD: card, CONFIG: _json(config, indent=1) + b"\n"})
 
     def _fingerprint(self) -> str:
         """Digest of everything that predictions depend on."""
@@ -208,6 +210,36 @@ def _scaling_arrays(prefix: str, scaling: Scaling) -> dict[str, np.ndarray]:
     return {f"{prefix}.mean": scaling.mean, f"{prefix}.deviation": scaling.deviation}
 
 
+def _model_card(estimator: Any, config: dict[str, Any]) -> str:
+    """README.md, with the header that the Hugging Face Hub reads."""
+    about = estimator.about_
+    data = {
+        "series": f"{about['series']:,}",
+        "steps": f"{about['shortest']:,} to {about['longest']:,}",
+        "channels": ", ".join(estimator.channel_names_ or [str(estimator.n_channels_)]),
+    }
+    data |= {"target": about["target"]} if "target" in about else {}
+    if "classes" in about:
+        data["classes"] = ", ".join(f"{name} ({count})" for name, count in about["classes"].items())
+    else:
+        data["targets"] = about["targets"]
+    scores = {name.replace("_", " "): f"{value:.4g}" for name, value in about["scores"].items()}
+    settings = {name: f"`{value!r}`" for name, value in config["settings"].items()}
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
+    environment.filters["cell"] = lambda value: str(value).replace("|", r"\|").replace("\n", " ")
+    template = files("unicornn.estimators").joinpath("card.md.jinja").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        config=config,
+        kind="classification" if "classes" in about else "regression",
+        sections=[
+            ("Data", "", data),
+            ("Scores", LEFT_OUT, scores),
+            ("Settings", "", settings),
+            ("Versions", "", config["versions"]),
+        ],
+    )
+
+
 def _restore(kind: type, config: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     estimator = kind(**config["settings"])
     estimator._check_settings()
@@ -250,7 +282,7 @@ def _restore_scaling(prefix: str, tensors: dict[str, Tensor], d: int) -> Scaling
 
 def _restore_bank(options: dict[str, Any], tensors: dict[str, Tensor], d: int) -> OscillatorBank:
     bank = OscillatorBank(quantiles=[float(q) for q in options["quantiles"]])
-    bank._learn_channels(None, [np.zeros((1, d))])
+    bank._learn_channels(SeriesSet([np.zeros((1, d))]))
     bank._scaling = _restore_scaling("bank", tensors, d)
     layers = []
     for i, fields in enumerate(options["views"]):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils._set_output import _get_output_config
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue, UnicornnError
@@ -19,6 +19,38 @@ MISSING = ("error", "mask")
 SUSPICIOUS_RATIO = 4  # of channels to steps, above which the axes look swapped
 
 Series = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class SeriesSet:
+    """Series (N_i, d), and the names that X gives to channels and series."""
+
+    series: Series
+    channels: list[str] | None = None
+    names: Any = None  # pandas index of the series
+    n_columns: int | None = None  # of a table with one row per series
+
+    @property
+    def d(self) -> int:
+        return int(self.series[0].shape[1])
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def check_order(self, name: str, values: Any) -> None:
+        """Raises an error if ``values`` is indexed by the names of the series, but in a different order.
+
+        pandas would align the two; we use positions, so a different order would silently pair the wrong rows.
+        """
+        index: Any = getattr(values, "index", None)
+        if self.names is None or not hasattr(index, "equals") or index.equals(self.names):
+            return
+        if len(index) == len(self) and index.isin(self.names).all():
+            first = int(np.argmax(index != self.names))
+            raise BadValue(
+                f"{name}: expected the order of the series in X, got {index[first]!r} for series "
+                f"{self.names[first]!r}; use {name}.loc[X.index.get_level_values(0).unique()]"
+            )
 
 
 @contextmanager
@@ -43,7 +75,7 @@ def naming_errors(name: str) -> Iterator[None]:
         raise BadValue(f"{name}: {error}") from error
 
 
-def as_series(X: Any, layout: str = "channels_last", missing: str = "error") -> Series:
+def read_series(X: Any, layout: str = "channels_last", missing: str = "error") -> SeriesSet:
     """Returns the series in X, each (N_i, d) of floating-point numbers without missing values.
 
     Args:
@@ -55,35 +87,38 @@ def as_series(X: Any, layout: str = "channels_last", missing: str = "error") -> 
 
     Example:
         >>> import numpy as np
-        >>> from unicornn.estimators._series import as_series
-        >>> [x.shape for x in as_series([np.zeros(5), np.zeros(3)])]
+        >>> from unicornn.estimators._series import read_series
+        >>> [x.shape for x in read_series([np.zeros(5), np.zeros(3)]).series]
         [(5, 1), (3, 1)]
     """
     checks.choice("layout", layout, LAYOUTS)
     checks.choice("missing", missing, MISSING)
     with naming_errors("X"):
-        series = _split(X, layout == "channels_first")
-    d = series[0].shape[1]
-    for i, x in enumerate(series):
-        if x.shape[1] != d:
-            raise BadValue(f"X[{i}]: expected {d} channels as in the first series, got {x.shape[1]}")
-    _warn_if_axes_look_swapped(series, layout)
-    _check_finite(series, nan_allowed=missing == "mask")
-    return [_with_mask(x) for x in series] if missing == "mask" else series
+        found = _split(X, layout == "channels_first")
+    for i, x in enumerate(found.series):
+        if x.shape[1] != found.d:
+            raise BadValue(f"X[{i}]: expected {found.d} channels as in the first series, got {x.shape[1]}")
+    _warn_if_axes_look_swapped(found.series, layout)
+    _check_finite(found.series, nan_allowed=missing == "mask")
+    return replace(found, series=[_with_mask(x) for x in found.series]) if missing == "mask" else found
 
 
-def _split(X: Any, channels_first: bool) -> Series:
+def _split(X: Any, channels_first: bool) -> SeriesSet:
     if isinstance(X, (list, tuple)) and not X:
         raise BadValue("X: expected at least one series, got none")
-    if _is_long_frame(X):
+    if getattr(getattr(X, "index", None), "nlevels", 1) == 2:
         return _from_long_frame(X)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and all(map(np.ndim, X)):
         X = list(X)
     if isinstance(X, (list, tuple)) and _is_list_of_series(X):
-        if not channels_first:
-            _check_same_columns(X)
         series = [_one_series(x, i) for i, x in enumerate(X)]
-        return [x.T for x in series] if channels_first and np.ndim(X[0]) == 2 else series
+        if channels_first:
+            return SeriesSet([x.T for x in series] if np.ndim(X[0]) == 2 else series)
+        columns = [_string_columns(x) for x in X]
+        for i, own in enumerate(columns):
+            if own != columns[0]:
+                raise BadValue(f"X[{i}]: expected columns {columns[0]} as in the first series, got {own}")
+        return SeriesSet(series, columns[0])
     array = check_array(_fill_masked(X), dtype="numeric", allow_nd=True, ensure_all_finite=False, input_name="X")
     if array.ndim > 3:
         raise BadValue(f"X: expected an array of shape (n, N) or (n, N, d), got {array.shape}")
@@ -91,8 +126,8 @@ def _split(X: Any, channels_first: bool) -> Series:
         raise BadValue(f"X: expected at least one series, step and channel, got shape {array.shape}")
     array = _floating(array)
     if array.ndim == 2:
-        return list(array[:, :, None])
-    return list(array.swapaxes(1, 2) if channels_first else array)
+        return SeriesSet(list(array[:, :, None]), n_columns=array.shape[1])
+    return SeriesSet(list(array.swapaxes(1, 2) if channels_first else array))
 
 
 def _is_list_of_series(X: Sequence[Any]) -> bool:
@@ -128,12 +163,7 @@ def _one_series(x: Any, i: int) -> np.ndarray:
     return array
 
 
-def _is_long_frame(X: Any) -> bool:
-    """Whether X is a DataFrame with an index (series, time)."""
-    return getattr(getattr(X, "index", None), "nlevels", 1) == 2
-
-
-def _from_long_frame(X: Any) -> Series:
+def _from_long_frame(X: Any) -> SeriesSet:
     """One series per value of the first index level, in order of appearance; times must ascend."""
     if not len(X):
         raise BadValue("X: expected at least one series, got an empty DataFrame")
@@ -151,76 +181,12 @@ def _from_long_frame(X: Any) -> Series:
         if not times.is_monotonic_increasing:
             raise BadValue(f"X: expected ascending times in series {name!r}; sort by the index first")
         series.append(values[rows])
-    return series
-
-
-def builtin_numbers(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with NumPy scalars, which a hyper-parameter search may draw, converted to Python numbers."""
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
-
-
-def features_in(X: Any, series: Series) -> int:
-    """The number of features as scikit-learn counts them: the columns of a table, otherwise the channels."""
-    is_table = getattr(X, "ndim", 0) == 2 and not _is_long_frame(X)
-    return int(X.shape[1]) if is_table else series[0].shape[1]
-
-
-def channel_names(X: Any, layout: str = "channels_last") -> list[str] | None:
-    """The columns of a long DataFrame, or of a list of DataFrames if they are strings; None without names."""
-    if _is_long_frame(X):
-        return [str(column) for column in X.columns]
-    listed = isinstance(X, (list, tuple, np.ndarray)) and len(X) and layout == "channels_last"
-    return _string_columns(X[0]) if listed else None
+    return SeriesSet(series, [str(column) for column in X.columns], names)
 
 
 def _string_columns(x: Any) -> list[str] | None:
     names = list(getattr(x, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
-
-
-def _check_same_columns(X: Sequence[Any]) -> None:
-    first = _string_columns(X[0])
-    for i, x in enumerate(X):
-        if _string_columns(x) != first:
-            raise BadValue(f"X[{i}]: expected columns {first} as in the first series, got {_string_columns(x)}")
-
-
-def check_channels(X: Any, series: Series, names: list[str] | None, d: int, layout: str) -> None:
-    """Raises an error if the channels differ from those of ``fit``, by name where both have names."""
-    got = channel_names(X, layout)
-    if names is not None and got is not None and got != names:
-        raise BadValue(f"X: expected columns {names} as in fit, got {got}")
-    if series[0].shape[1] != d:
-        raise BadValue(f"X: expected {d} channels as in fit, got {series[0].shape[1]}")
-
-
-def check_series_order(name: str, values: Any, X: Any) -> None:
-    """Raises an error if ``values`` is indexed by the series of a long DataFrame, but in a different order.
-
-    pandas would align the two; we use positions, so a different order would silently pair the wrong rows.
-    """
-    index: Any = getattr(values, "index", None)
-    if not _is_long_frame(X) or not hasattr(index, "equals"):
-        return
-    names = X.index.get_level_values(0).unique()
-    if not index.equals(names) and len(index) == len(names) and index.isin(names).all():
-        first = int(np.argmax(index != names))
-        raise BadValue(
-            f"{name}: expected the order of the series in X, got {index[first]!r} for series {names[first]!r}; use "
-            f"{name}.loc[X.index.get_level_values(0).unique()]"
-        )
-
-
-def with_series_index(features: np.ndarray, X: Any, estimator: Any) -> Any:
-    """Features of a long DataFrame X, indexed by series if pandas output is configured.
-
-    scikit-learn itself would use the index of X, which has one row per step.
-    """
-    if not _is_long_frame(X) or _get_output_config("transform", estimator)["dense"] != "pandas":
-        return features
-    import pandas as pd
-
-    return pd.DataFrame(features, index=X.index.get_level_values(0).unique())
 
 
 def _warn_if_axes_look_swapped(series: Series, layout: str) -> None:

@@ -11,18 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
-from unicornn.estimators._series import (
-    Series,
-    as_series,
-    builtin_numbers,
-    channel_names,
-    check_channels,
-    features_in,
-    with_series_index,
-)
+from unicornn.errors import BadValue
+from unicornn.estimators._series import Series, SeriesSet, read_series
 
 
 # The fields of these data classes are scikit-learn's constructor arguments: __init__ stores them unchanged.
@@ -36,31 +30,46 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
 
     def _features(self, series: Series) -> np.ndarray:
-        """Features (n, k) of series that ``as_series`` has read."""
+        """Features (n, k) of series that ``read_series`` has read."""
         raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
         """Features of the series, (n, k) in float32; ``get_feature_names_out`` names them."""
-        series = self._read_known(X)
+        read = self._read_known(X)
         with self._threads():
-            return with_series_index(self._features(series), X, self)
+            features = self._features(read.series)
+        if read.names is None or _get_output_config("transform", self)["dense"] != "pandas":
+            return features
+        import pandas as pd
+
+        return pd.DataFrame(features, index=read.names)  # scikit-learn would use the index of X, a row per step
 
     def _settings(self) -> dict[str, Any]:
-        return builtin_numbers(self.get_params(deep=False))
+        """The constructor arguments; NumPy scalars, which a search may draw, as Python numbers."""
+        given = self.get_params(deep=False)
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
 
-    def _read(self, X: Any) -> Series:
-        return as_series(X, self.layout, self.missing)
+    def _read(self, X: Any) -> SeriesSet:
+        return read_series(X, self.layout, self.missing)
 
-    def _read_known(self, X: Any) -> Series:
+    def _read_known(self, X: Any) -> SeriesSet:
         """Series with the channels of ``fit``."""
         check_is_fitted(self)
-        series = as_series(X, self.layout, self.missing)
-        check_channels(X, series, self.channel_names_, self.n_channels_, self.layout)
-        return series
+        read = read_series(X, self.layout, self.missing)
+        self._check_channels(read)
+        return read
 
-    def _learn_channels(self, X: Any, series: Series) -> None:
-        self.n_features_in_, self.n_channels_ = features_in(X, series), series[0].shape[1]
-        self.channel_names_ = channel_names(X, self.layout)
+    def _check_channels(self, read: SeriesSet) -> None:
+        """Raises an error if the channels differ from those of ``fit``, by name where both have names."""
+        known = self.channel_names_
+        if known is not None and read.channels is not None and read.channels != known:
+            raise BadValue(f"X: expected columns {known} as in fit, got {read.channels}")
+        if read.d != self.n_channels_:
+            raise BadValue(f"X: expected {self.n_channels_} channels as in fit, got {read.d}")
+
+    def _learn_channels(self, read: SeriesSet) -> None:
+        self.n_channels_, self.channel_names_ = read.d, read.channels
+        self.n_features_in_ = read.n_columns or read.d  # as scikit-learn counts them
 
     @contextmanager
     def _threads(self) -> Iterator[None]:

@@ -121,7 +121,7 @@ def write_file_page(
         classes = network.names.get("classes")
         if model.channel_names_ is not None:
             data.check_channels(model.channel_names_)
-        series = [model._scaling(x) for x in model._read_known(data.series)]
+        series = [model._scaling(x) for x in model._read_known(data.series).series]
         note = "the signal is standardised as in fit"
         if model.missing != "error":
             note += ", with a channel for where each is missing and one for the time since its last value"
