@@ -1,7 +1,10 @@
 """Opens a page in headless Chromium."""
 
+import json
+import re
 import shutil
 import subprocess
+from html import unescape
 
 import pytest
 
@@ -11,6 +14,27 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--allow-file-access-from-files",
     "--virtual-time-budget=10000", "--dump-dom",
 )  # fmt: skip
+
+WIDTHS = (390, 1280)  # of a phone and a laptop
+
+# Headless Chromium has no windows as narrow as a phone, so a page is measured in frames.
+MEASURE = """<!doctype html><title>measure</title>
+<pre id="measured"></pre>
+%s
+<script>
+const wait = ms => new Promise(done => setTimeout(done, ms));
+const measure = %s;
+addEventListener("load", async () => {
+  await wait(500);
+  const measured = [];
+  for (const frame of document.querySelectorAll("iframe")) {
+    const page = frame.contentDocument, root = page.documentElement;
+    const found = await measure(page, frame.contentWindow);
+    measured.push({width: root.clientWidth, needed: root.scrollWidth, ...found});
+  }
+  document.getElementById("measured").textContent = JSON.stringify(measured);
+});
+</script>"""
 
 
 def opened(page, folder, query=""):
@@ -26,3 +50,21 @@ def opened(page, folder, query=""):
 def complaints(log):
     """Lines that the page wrote to the console."""
     return [line for line in log.splitlines() if "CONSOLE" in line]
+
+
+def measured_in_frames(page, folder, measure):
+    """Results of the JavaScript function ``measure`` of a document and its window, on a phone and on a laptop.
+
+    The page must not write to the console or scroll horizontally.
+    """
+    frame = '<iframe src="{}" style="width:{}px;height:900px;border:0"></iframe>'
+    frames = "\n".join(frame.format(page.as_uri(), width) for width in WIDTHS)
+    (folder / "measure.html").write_text(MEASURE % (frames, measure))
+    document, log = opened(folder / "measure.html", folder)
+    found = re.search(r'<pre id="measured">(.*?)</pre>', document, flags=re.S)
+    assert found, log
+    assert not complaints(log)
+    measured = json.loads(unescape(found[1]))
+    for width, each in zip(WIDTHS, measured, strict=True):
+        assert each["needed"] <= each["width"] <= width
+    return measured

@@ -9,10 +9,10 @@ from unicornn.lab import cli
 
 
 def unicornn(*arguments):
-    """Runs a command and returns its output."""
+    """Runs a command and returns its output; raises its error."""
     outcome = CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
-    return outcome.output
+    return outcome.stdout
 
 
 def error_of(arguments, monkeypatch, capsys):

@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
+from tests.lab.cli.helpers import unicornn as run
 from unicornn import load_model
 from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
-from unicornn.lab.cli import app
 from unicornn.lab.errors import InUse
 
 
@@ -20,13 +19,6 @@ def table(tmp_path):
     path = tmp_path / "t.csv"
     pd.DataFrame(rows, columns=["series", "time", "x", "y", "kind"]).to_csv(path, index=False)
     return path
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.stdout
 
 
 def test_a_dry_run_without_a_target(tmp_path):

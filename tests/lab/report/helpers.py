@@ -1,8 +1,6 @@
 """Run and search folders made without training, and the page as a reader sees it."""
 
 import json
-import re
-from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -11,7 +9,6 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, distribution_to_json
 from safetensors.torch import save_file
 
-from tests.browser import opened
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, Trial
 from unicornn.lab.report import report
@@ -179,37 +176,15 @@ def images_of(page):
     return [a["alt"].partition(": ")[2].partition(":")[0].partition(",")[0] for tag, a in page.tags if tag == "img"]
 
 
-WIDTHS = (390, 1280)
-
-# Headless Chromium has no windows as narrow as a phone, so the page is measured in frames.
-MEASURE = """<!doctype html><title>measure</title>
-<pre id="measured"></pre>
-%s
-<script>
-addEventListener("load", () => {
-  const measured = [...document.querySelectorAll("iframe")].map(frame => {
-    const page = frame.contentDocument, root = page.documentElement, images = [...page.images];
-    page.querySelectorAll("details").forEach(each => each.open = true);
-    return {
-      width: root.clientWidth, needed: root.scrollWidth, scripts: page.scripts.length, images: images.length,
-      shown: images.filter(each => each.naturalWidth > 0 && each.clientWidth > 200).length,
-      sideways: [...page.querySelectorAll(".scroll")].filter(each => each.scrollWidth > each.clientWidth).length,
-      sections: page.querySelectorAll("section[id]").length, text: page.body.innerText,
-      beyond: [...page.querySelectorAll("main *")].filter(each =>
-        !each.closest(".scroll table, pre") && each.getBoundingClientRect().right > root.clientWidth).length,
-    };
-  });
-  document.getElementById("measured").textContent = JSON.stringify(measured);
-});
-</script>"""
-
-
-def measured_in_frames(page, folder):
-    """Measurements of a page at each width, and the browser's log."""
-    style = "width:{}px;height:900px;border:0"
-    frames = "\n".join(f'<iframe src="{page.as_uri()}" style="{style.format(w)}"></iframe>' for w in WIDTHS)
-    (folder / "measure.html").write_text(MEASURE % frames)
-    document, log = opened(folder / "measure.html", folder)
-    measured = re.search(r'<pre id="measured">(.*?)</pre>', document, flags=re.S)
-    assert measured, log
-    return dict(zip(WIDTHS, json.loads(unescape(measured.group(1))), strict=True)), log
+MEASURE = """page => {
+  const root = page.documentElement, images = [...page.images];
+  page.querySelectorAll("details").forEach(each => each.open = true);
+  return {
+    scripts: page.scripts.length, images: images.length,
+    shown: images.filter(each => each.naturalWidth > 0 && each.clientWidth > 200).length,
+    sideways: [...page.querySelectorAll(".scroll")].filter(each => each.scrollWidth > each.clientWidth).length,
+    sections: page.querySelectorAll("section[id]").length, text: page.body.innerText,
+    beyond: [...page.querySelectorAll("main *")].filter(each =>
+      !each.closest(".scroll table, pre") && each.getBoundingClientRect().right > root.clientWidth).length,
+  };
+}"""

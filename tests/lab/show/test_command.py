@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from tests.browser import complaints, opened
+from tests.lab.cli.helpers import unicornn
 from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
-from unicornn.lab import cli, tasks
+from unicornn.lab import tasks
 from unicornn.lab.training import resolve, train
 
 
@@ -22,8 +22,7 @@ def run(tmp_path_factory):
 
 
 def test_page_of_a_run(run, tmp_path):
-    done = CliRunner().invoke(cli.app, ["show", str(run), "--out", str(tmp_path / "page.html"), "--samples", "12"])
-    assert done.exit_code == 0, done.output
+    unicornn("show", run, "--out", tmp_path / "page.html", "--samples", 12)
     page = (tmp_path / "page.html").read_text()
     assert page.count('"name": "test ') == 12
     assert all(f'"target": {k}' in page for k in range(10))
@@ -31,8 +30,7 @@ def test_page_of_a_run(run, tmp_path):
 
 def test_onnx_file_of_a_run(run, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    done = CliRunner().invoke(cli.app, ["export", str(run), "--to", str(tmp_path / "a.onnx"), "--kind", "step"])
-    assert done.exit_code == 0, done.output
+    unicornn("export", run, "--to", tmp_path / "a.onnx", "--kind", "step")
     names = [value.name for value in onnxruntime.InferenceSession(str(tmp_path / "a.onnx")).get_outputs()]
     assert names == ["output", "y_next", "z_next"]
 
@@ -57,13 +55,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def invoke(*arguments):
-    done = CliRunner().invoke(cli.app, [str(each) for each in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
-
-
 @pytest.mark.parametrize(
     ("model", "file", "target"),
     [("classes", "whole", "kind"), ("gaps", "gaps", "kind"), ("numbers", "whole", "size"), ("classes", "whole", None)],
@@ -71,7 +62,7 @@ def invoke(*arguments):
 def test_page_of_an_estimator_with_a_file(folder, tmp_path, model, file, target):
     page = tmp_path / "a [b] page.html"
     wanted = [] if target is None else ["--target", target]
-    invoke("show", folder / model, folder / f"{file}.npz", "--out", page, "--samples", 4, *wanted)
+    unicornn("show", folder / model, folder / f"{file}.npz", "--out", page, "--samples", 4, *wanted)
     document, log = opened(page, tmp_path)
     assert not complaints(log)
     difference, rest = re.search(r'<output id="agreement">(.*?); (.*?)</output>', document).groups()
@@ -84,7 +75,7 @@ def test_page_of_an_estimator_with_a_file(folder, tmp_path, model, file, target)
 
 def test_page_of_a_run_with_a_file(run, tmp_path):
     np.savez(tmp_path / "a.npz", X=RNG.standard_normal((3, 64, 1)), y=np.array([9, 1, 1]))
-    invoke("show", run, tmp_path / "a.npz", "--target", "y", "--out", tmp_path / "page.html")
+    unicornn("show", run, tmp_path / "a.npz", "--target", "y", "--out", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert [page.count(f'"target": {k}') for k in (9, 1)] == [1, 2]
 
@@ -96,20 +87,20 @@ def test_page_of_a_run_with_a_file(run, tmp_path):
 )  # fmt: skip
 def test_models_and_files_that_are_rejected(folder, tmp_path, model, file, target, name):
     with pytest.raises(BadValue, match=rf"^{name}: "):
-        invoke("show", folder / model, folder / f"{file}.npz", "--out", tmp_path / "page.html", "--target", target)
+        unicornn("show", folder / model, folder / f"{file}.npz", "--out", tmp_path / "page.html", "--target", target)
     assert not list(tmp_path.iterdir())
 
 
 def test_models_that_are_rejected(folder, tmp_path):
     out = tmp_path / "page.html"
     with pytest.raises(BadValue, match=r"^file: "):
-        invoke("show", folder / "classes", "--out", out)
+        unicornn("show", folder / "classes", "--out", out)
     with pytest.raises(BadValue, match="made by `unicornn train` or `unicornn fit`"):
-        invoke("export", folder, "--to", out)
+        unicornn("export", folder, "--to", out)
     with pytest.raises(BadValue, match=r"^kind: .*segments=1"):
-        invoke("export", folder / "classes", "--kind", "step", "--to", out)
+        unicornn("export", folder / "classes", "--kind", "step", "--to", out)
     with pytest.raises(BadValue, match=r"^model: "):
-        invoke("export", folder / "bank", "--to", out)
+        unicornn("export", folder / "bank", "--to", out)
     assert not list(tmp_path.iterdir())
 
 
@@ -117,5 +108,5 @@ def test_models_that_are_rejected(folder, tmp_path):
 def test_onnx_file_of_an_estimator(folder, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     path = tmp_path / "new folder" / "a [red] file.onnx"
-    assert f"wrote {path}" in invoke("export", folder / "numbers", "--kind", "step", "--to", path).stdout
+    assert f"wrote {path}" in unicornn("export", folder / "numbers", "--kind", "step", "--to", path)
     assert onnxruntime.InferenceSession(path).get_inputs()[0].shape[1] == 2

@@ -9,7 +9,7 @@ import torch
 from tests.lab.tasks import helpers
 from unicornn.errors import BadValue
 from unicornn.lab import tasks
-from unicornn.lab.cli._options import source_in
+from unicornn.lab.cli._app import source_in
 from unicornn.lab.tasks import Sequences
 from unicornn.lab.tasks._augment import crop, shift, stretch
 from unicornn.lab.tasks._views import Augmented

@@ -11,21 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import unicornn
 from unicornn.errors import BadValue, UnicornnError
+from unicornn.lab.cli import _app as options
 from unicornn.lab.cli import _files as files
-from unicornn.lab.cli import _options as options
-from unicornn.lab.cli import _use as use
-
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
-    help="Recurrent networks for very long sequences: the experiments of the UnICORNN paper and your own.",
-)  # fmt: skip
-console, error_console = Console(), Console(stderr=True)
+from unicornn.lab.cli._app import app, console, error_console, print_line
+from unicornn.lab.cli._reading import reading_options
 
 
 def main() -> None:
@@ -63,11 +57,6 @@ def _missing(error: ImportError) -> str:
     return f"{frames[-1]} imports {error.name}, which is not installed"
 
 
-def _print(text: str) -> None:
-    """Prints a line with Rich markup; callers escape names that come from the user."""
-    console.print(text, highlight=False, soft_wrap=True)
-
-
 @app.command("tasks")
 def list_tasks(data: options.DataFolder = None) -> None:
     """Lists the tasks: size, the paper's result, whether the data is available."""
@@ -82,8 +71,8 @@ def list_tasks(data: options.DataFolder = None) -> None:
         published = ", ".join(dict.fromkeys(task.metric.text(q.value) for q in ours)) or "–"
         table.add_row(name, task.size, task.metric.name, published, available, ", ".join(task.variants) or "–")
     console.print(table)
-    _print(f"Data folder: {escape(str(source.data))}")
-    _print("To add a task, write a file with TASK = Task(...): unicornn train mine.py")
+    print_line(f"Data folder: {escape(str(source.data))}")
+    print_line("To add a task, write a file with TASK = Task(...): unicornn train mine.py")
 
 
 @app.command("data")
@@ -98,11 +87,13 @@ def fetch_data(name: options.TaskName, data: options.DataFolder = None) -> None:
         path = source.fetch(file, progress=console.is_terminal)
         verified[path] = verified.get(path, True) and source.verified(file)
     for path, by_hash in verified.items():
-        _print(f"{escape(str(path))}: {'verified by its hash' if by_hash else 'present; there is no published hash'}")
+        print_line(
+            f"{escape(str(path))}: {'verified by its hash' if by_hash else 'present; there is no published hash'}"
+        )
     with console.status("Reading"):
         splits = load_checked(task, source, {option: values[0] for option, values in task.options.items()}, 0)
     sizes = ", ".join(f"{split} {len(getattr(splits, split)):,}" for split in SPLITS)
-    _print(f"{escape(task.name)}: {sizes} sequences")
+    print_line(f"{escape(task.name)}: {sizes} sequences")
 
 
 @app.command("train")
@@ -139,11 +130,11 @@ def train_network(
         return launch(devices)
     folder = out or _folder(task.name, model, variant, seed, set_)
     if rank() == 0:
-        _print(f"{escape(task.title)}: {model}, seed {seed}, in {escape(str(folder))}")
+        print_line(f"{escape(task.title)}: {model}, seed {seed}, in {escape(str(folder))}")
     run = train(config, folder, task=task, source=options.source_in(data), resume=resume, console=console)
     if run.finished and rank() == 0:
         result, metric = run.result, task.metric
-        _print(
+        print_line(
             f"test {escape(metric.name)} [bold]{metric.text(result['test'])}[/] "
             f"(validation {metric.text(result['valid'])}, epoch {result['best_epoch']} of {result['epochs']}) · "
             f"{run.config['parameters']:,} parameters · {duration(result['seconds'])}"
@@ -183,7 +174,7 @@ def search_hyperparameters(
 
     task = tasks.find(name)
     folder = out or _folder(task.name, f"search-{model}", variant, seed, [*set_, *range_])
-    _print(f"{escape(task.title)}: search, {model}, {trials} trials, in {escape(str(folder))}")
+    print_line(f"{escape(task.title)}: search, {model}, {trials} trials, in {escape(str(folder))}")
     study = search(
         task, name=name, folder=folder, trials=trials, sampler=sampler, pruner=pruner, storage=storage, epochs=epochs,
         budget=None if budget is None else _seconds(budget), model=model, variant=variant, settings=parse(set_),
@@ -194,7 +185,7 @@ def search_hyperparameters(
         reason = next((trial.failure for trial in study.trials if trial.failure), "all were stopped early")
         _fail(f"search: none of {len(study.trials)} trials was completed. First reason: {reason}")
     else:
-        _print(
+        print_line(
             f"best validation {escape(study.metric.name)} [bold]{study.metric.text(study.best.value)}[/], trial "
             f"{study.best.number}; to evaluate on the test set:\n{escape(study.command)}"
         )
@@ -216,7 +207,7 @@ def evaluate_run(
     choice("split", split, SPLITS)
     value, _ = evaluate(run, split, task=options.task_named(task), source=options.source_in(data))
     metric = Run(run).metric
-    _print(f"{split} {escape(metric.name)} [bold]{metric.text(value)}[/] ({value:.6g})")
+    print_line(f"{split} {escape(metric.name)} [bold]{metric.text(value)}[/] ({value:.6g})")
 
 
 @app.command("report")
@@ -228,7 +219,7 @@ def write_report(
     """Writes an HTML page about runs: results next to the paper's, curves, time steps, errors."""
     from unicornn.lab.report import report
 
-    _print(f"wrote {escape(str(report(runs, out, curves=curves)))}")
+    print_line(f"wrote {escape(str(report(runs, out, curves=curves)))}")
 
 
 @app.command("diagnose")
@@ -240,7 +231,7 @@ def diagnose_run(run: options.RunFolder, task: options.TaskFile = None, data: op
     for row in diagnosis_rows(diagnose(run, task=options.task_named(task), source=options.source_in(data))):
         table.add_row(*row)
     console.print(table)
-    _print(f"wrote {escape(str(run / 'diagnosis.json'))} and diagnosis.png")
+    print_line(f"wrote {escape(str(run / 'diagnosis.json'))} and diagnosis.png")
 
 
 @app.command("bench")
@@ -262,8 +253,50 @@ def run_bench(
     )  # fmt: skip
 
 
-app.add_typer(use.commands)
-app.add_typer(files.commands)
+@app.command("show")
+@reading_options
+def write_show(
+    model: options.AnyModel,
+    file: Annotated[
+        Path | None, typer.Argument(help="Time series, as for `unicornn fit`; by default the data of a run's task.")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="HTML file.")] = Path("show.html"),
+    split: Annotated[str, typer.Option(help="train, valid or test, of a run's task.")] = "test",
+    samples: Annotated[int, typer.Option(help="Number of samples to choose from.", min=1)] = 6,
+    target: files.TrueColumn = None,
+    task: options.TaskFile = None,
+    data: options.DataFolder = None,
+    reading: dict[str, Any],
+) -> None:
+    """Write an HTML page in which the network runs on samples of its data, forwards and backwards."""
+    from unicornn.lab.show import write_file_page, write_run_page
+
+    if file is None:
+        source = options.source_in(data)
+        page = write_run_page(model, out, split=split, samples=samples, task=options.task_named(task), source=source)
+    else:
+        from unicornn.lab.fit import read
+
+        series = read(file, target, **reading)
+        page = write_file_page(model, series, out, title=file.name, samples=samples, task=options.task_named(task))
+    print_line(f"wrote {escape(str(page))}")
+
+
+@app.command("export")
+def export_model(
+    model: options.AnyModel,
+    to: Annotated[Path, typer.Option(help="ONNX file.")] = Path("model.onnx"),
+    kind: Annotated[str, typer.Option(help="sequence, or step for streams.")] = "sequence",
+    task: options.TaskFile = None,
+) -> None:
+    """Export the network as an ONNX file, and compare it with PyTorch in onnxruntime."""
+    from unicornn import load_model
+    from unicornn.export import onnx
+
+    with console.status("Exporting and comparing"):
+        path = onnx(load_model(model, task=options.task_named(task)), to, kind)
+    print_line(f"wrote {escape(str(path))}")
 
 
 def _seconds(text: str) -> float:

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from unicornn._files import atomic_write
 from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
+from unicornn.lab.cli._app import app, console, print_line
 from unicornn.lab.cli._reading import reading_options
-
-console = Console()
-commands = typer.Typer()
 
 SeriesFile = Annotated[
     Path, typer.Argument(help=".csv, .parquet, .ts, .tsv or .npz file, or folder of .wav files.", metavar="FILE")
@@ -28,7 +25,7 @@ TrueColumn = Annotated[str | None, typer.Option(help="Column of the true values,
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print how the file is interpreted.")]
 
 
-@commands.command("fit")
+@app.command("fit")
 @reading_options
 def fit_series(
     file: SeriesFile,
@@ -75,10 +72,6 @@ def fit_series(
     print_line(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}")
 
 
-def print_line(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
-
-
 def _print_description(file: Path, parts: Iterable[Any]) -> None:
     from unicornn.lab.fit._data import describe
 
@@ -97,7 +90,7 @@ def _stored_reading(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
 def _add_command(name: str, function: str, description: str) -> None:
     """Adds a command that applies a function of ``unicornn.lab.fit`` to the series in a file, some at a time."""
 
-    @commands.command(name, help=description)
+    @app.command(name, help=description)
     @reading_options
     def apply(
         model: ModelFolder,

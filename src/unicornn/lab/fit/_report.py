@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from unicornn._files import atomic_write
 from unicornn.lab.fit._data import Data
 from unicornn.lab.report import _plots as plots
-from unicornn.lab.report._render import Plot, render
+from unicornn.lab.report._render import Plot, write_page
 
 
 def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
@@ -23,16 +22,13 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
         title: Title of the page: the name of the file.
         out: Path of the page.
     """
-    page = render(
-        "fit.html", {}, title=title, subtitle=f"{len(data.series):,} series", data=dict(data.described()),
+    return write_page(
+        out, "fit.html", title=title, subtitle=f"{len(data.series):,} series", data=dict(data.described()),
         heading=f"{type(estimator).__name__}, {' and '.join(estimator.models_)}",
         scores={name.replace("_", " "): f"{value:.4g}" for name, value in estimator.about_["scores"].items()},
         settings={name: repr(value) for name, value in estimator.get_params().items()},
         plots=list(_plots(estimator, data)),
     )  # fmt: skip
-    with atomic_write(out, "w") as file:
-        file.write(page)
-    return out
 
 
 def _plots(estimator: Any, data: Data) -> Iterator[Plot]:

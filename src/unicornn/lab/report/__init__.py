@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from unicornn._files import atomic_write
 from unicornn.errors import BadValue
 from unicornn.lab.report._folders import find_runs as find_runs
 from unicornn.lab.report._folders import find_studies as find_studies
 from unicornn.lab.report._groups import group_runs
-from unicornn.lab.report._page import make_page
+from unicornn.lab.report._page import write_runs_page
 
 
 def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | None = None) -> Path:
@@ -45,10 +44,8 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
         raise BadValue(f"out: expected the path of a file to write, got the folder {out}")
     if curves is not None and not Path(curves).is_dir():
         raise BadValue(f"curves: expected a folder with TASK.csv files, got {curves}")
-    page = make_page(group_runs(find_runs(runs)), find_studies(runs), None if curves is None else Path(curves))
-    with atomic_write(out, "w") as file:
-        file.write(page)
-    return out
+    groups, studies = group_runs(find_runs(runs)), find_studies(runs)
+    return write_runs_page(out, groups, studies, None if curves is None else Path(curves))
 
 
 __all__ = ["find_runs", "find_studies", "report"]

@@ -16,6 +16,11 @@ from unicornn.lab._run_folder import Run
 from unicornn.lab.tasks import Quoted
 
 
+def assignments(values: Mapping[str, Any]) -> str:
+    """Options as text, "name = value, name = value"."""
+    return ", ".join(f"{name} = {words.setting(value)}" for name, value in values.items())
+
+
 class SeedStatistics(NamedTuple):
     """A metric over seeds: mean, standard deviation (of a sample; None for a single value) and best value."""
 
@@ -88,9 +93,8 @@ class Group:
     @property
     def description(self) -> str:
         """Task, variant and options."""
-        variant = [f"variant {self.config['variant']}"] if self.config.get("variant") else []
-        options = [f"{name} = {words.setting(value)}" for name, value in self.config.get("task_options", {}).items()]
-        return ", ".join([self.config["task"], *variant, *options])
+        variant = f"variant {self.config['variant']}" if self.config.get("variant") else ""
+        return ", ".join(filter(None, [self.config["task"], variant, assignments(self.config.get("task_options", {}))]))
 
     def best_run(self, model: str | None = None) -> Run | None:
         """The run with the best validation metric, of one model or of all; finished runs come first."""

@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from unicornn.errors import BadValue
-from unicornn.lab import _text as words
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import STATES, Study
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report import _tables as tables
 from unicornn.lab.report._folders import run_time_steps
-from unicornn.lab.report._groups import Group
-from unicornn.lab.report._render import Plot, render
+from unicornn.lab.report._groups import Group, assignments
+from unicornn.lab.report._render import Plot, write_page
 
 OMITTED = ("title", "protocol", "command", "metric", "more_is_better")  # entries of config.json shown elsewhere
 
 
-def make_page(groups: list[Group], studies: Mapping[Path, Study], curves: Path | None) -> str:
-    """The page about at least one group or search. ``curves``: as for ``report``."""
+def write_runs_page(out: Path, groups: list[Group], studies: Mapping[Path, Study], curves: Path | None) -> Path:
+    """Writes the page about at least one group or search. ``curves``: as for ``report``."""
     runs = [run for group in groups for run in group.runs]
     unfinished = sum(not run.finished for run in runs)
     counts = [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"] if runs else []
@@ -33,16 +32,14 @@ def make_page(groups: list[Group], studies: Mapping[Path, Study], curves: Path |
     counts += [f"{len(studies)} {'search' if len(studies) == 1 else 'searches'}"] if studies else []
     titles = [*(group.title for group in groups), *(f"search, {study.title}" for study in studies.values())]
     root = os.path.commonpath([path.resolve().parent for path in (*(run.path for run in runs), *studies)])
-    filters: dict[str, Callable[..., Any]] = {
-        "relative": lambda path: os.path.relpath(path.resolve(), root),
-        "assignments": lambda values: ", ".join(f"{name} = {words.setting(value)}" for name, value in values.items()),
-        "group_plots": lambda group: _group_plots(group, _reference(group, curves)),
-        "files_as_json": _files_as_json, "describe_trials": _describe_trials, "study_plots": plots.study_plots,
-        "overview_row": tables.overview_row, "result_rows": tables.result_rows, "trial_rows": tables.trial_rows,
-        "published_rows": tables.published_rows, "range_row": tables.range_row,
-    }  # fmt: skip
-    title = "UnICORNN report" + (f": {titles[0]}" if len(titles) == 1 else "")
-    return render("runs.html", filters, title=title, subtitle=", ".join(counts), groups=groups, studies=studies)
+    return write_page(
+        out, "runs.html", title="UnICORNN report" + (f": {titles[0]}" if len(titles) == 1 else ""),
+        subtitle=", ".join(counts), groups=groups, studies=studies, tables=tables,
+        overview=[tables.overview_row(group) for group in groups], files_as_json=_files_as_json,
+        describe_trials=_describe_trials, study_plots=plots.study_plots, assignments=assignments,
+        group_plots=lambda group: list(_group_plots(group, _reference(group, curves))),
+        relative=lambda path: os.path.relpath(path.resolve(), root),
+    )  # fmt: skip
 
 
 def _files_as_json(run: Run) -> str:

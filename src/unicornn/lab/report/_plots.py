@@ -16,7 +16,9 @@ from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from sklearn.metrics import confusion_matrix
 from torch import Tensor
 
 from unicornn import _checks as checks
@@ -43,10 +45,14 @@ def make_axes(x: str, y: str, size: tuple[float, float] = (4.8, 3.3)) -> tuple[F
     return figure, axis
 
 
-def _literal_label(text: str) -> str:
-    """A label without formulas and missing glyphs; matplotlib would hide one with a leading underscore."""
-    text = text.encode("ascii", "backslashreplace").decode().replace("$", r"\$")
-    text = text if len(text) <= 48 else text[:47] + "..."
+def _literal_label(text: str, longest: int = 48) -> str:
+    """A label without formulas; characters that the font lacks are escaped.
+
+    matplotlib would hide a label with a leading underscore.
+    """
+    glyphs = get_font(findfont(FontProperties())).get_charmap()
+    text = "".join(c if ord(c) in glyphs else c.encode("ascii", "backslashreplace").decode() for c in text)
+    text = (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
@@ -162,27 +168,21 @@ def confusion(target: np.ndarray, prediction: np.ndarray, names: Sequence[str] |
         target, prediction: Integer classes (n,).
         names: Names of the classes, by number; None to show the numbers.
     """
-    classes, index = np.unique(np.concatenate([target, prediction]), return_inverse=True)
-    k, n = len(classes), len(target)
-    counts = np.zeros((k, k), dtype=np.int64)
-    np.add.at(counts, (index[:n], index[n:]), 1)
+    classes = np.union1d(target, prediction)
+    k, counts = len(classes), confusion_matrix(target, prediction, labels=classes)
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     figure, axis = make_axes("predicted class", "true class", (4.6, 4.2))
     axis.grid(False)
     image = axis.imshow(share, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     figure.colorbar(image, label="share of the true class", shrink=0.8)
     if k <= MOST_NUMBERED:
-        labels = [f"{c:g}" if names is None else _class_label(names[int(c)]) for c in classes]
+        labels = [f"{c:g}" if names is None else _literal_label(names[int(c)], LONGEST_NAME) for c in classes]
         axis.set_xticks(range(k), labels, rotation=0 if sum(map(len, labels)) <= HORIZONTAL_LETTERS else 90)
         axis.set_yticks(range(k), labels)
         for (row, column), count in np.ndenumerate(counts):
             colour = "white" if share[row, column] > 0.5 else "#333333"
             axis.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=11 - 0.4 * k)
     return figure
-
-
-def _class_label(name: str) -> str:
-    return (name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…").replace("$", r"\$")
 
 
 def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 import unicornn
+from unicornn._files import atomic_write
 
 
 class Plot(NamedTuple):
@@ -30,11 +31,14 @@ class Plot(NamedTuple):
         return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def render(template: str, filters: Mapping[str, Callable[..., Any]], **values: Any) -> str:
-    """A page from a file in ``templates``."""
+def write_page(path: Path, template: str, **values: Any) -> Path:
+    """Writes one self-contained page from a file in ``templates``, completely or not at all."""
     environment = Environment(
         loader=PackageLoader("unicornn.lab.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= filters
-    return environment.get_template(template).render(version=unicornn.__version__, **values)
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    page = environment.get_template(template).render(version=unicornn.__version__, **values)
+    with atomic_write(path, "w") as file:
+        file.write(page)
+    return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -31,10 +30,10 @@ def overview_row(group: Group) -> Row:
     }
 
 
-def result_rows(group: Group) -> Iterator[Row]:
+def result_rows(group: Group) -> list[Row]:
     """Our results, best first."""
-    for entry in group.metric.ranked(group.entries, value=lambda entry: entry.test.mean):
-        yield _result_row(entry, group.metric)
+    ranked = group.metric.ranked(group.entries, value=lambda entry: entry.test.mean)
+    return [_result_row(entry, group.metric) for entry in ranked]
 
 
 def _result_row(entry: Entry, metric: Metric) -> Row:
@@ -56,30 +55,32 @@ def _result_row(entry: Entry, metric: Metric) -> Row:
     }
 
 
-def published_rows(group: Group) -> Iterator[Row]:
+def published_rows(group: Group) -> list[Row]:
     """Published results, best first."""
     metric = group.metric
-    for quoted in metric.ranked(group.published, value=lambda quoted: quoted.value):
-        yield {
+    return [
+        {
             "Model": (quoted.model, "published" + (f", {quoted.source}" if quoted.source else "")),
             f"Test {metric.name}": metric.text(quoted.value, quoted.deviation),
             "Units": _integer(quoted.units),
             "Parameters": _integer(quoted.parameters),
         }
+        for quoted in metric.ranked(group.published, value=lambda quoted: quoted.value)
+    ]
 
 
-def trial_rows(study: Study) -> Iterator[Row]:
+def trial_rows(study: Study) -> list[Row]:
     """The best trials of a search."""
-    for trial in study.ranked()[:BEST_TRIALS]:
-        parameters = {name: f"{trial.parameters[name]:.3g}" for name in study.space}
-        value, seconds = study.metric.text(trial.value), words.duration(trial.seconds)
-        yield {
+    return [
+        {
             "Trial": str(trial.number),
-            "Validation": value,
-            **parameters,
+            "Validation": study.metric.text(trial.value),
+            **{name: f"{trial.parameters[name]:.3g}" for name in study.space},
             "Epochs": str(trial.epochs),
-            "Time": seconds,
+            "Time": words.duration(trial.seconds),
         }
+        for trial in study.ranked()[:BEST_TRIALS]
+    ]
 
 
 def range_row(study: Study) -> Row:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import base64
-import html
-import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-import unicornn
 from unicornn import UnICORNN, models
-from unicornn._files import atomic_write
 from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn._state import UNIT
 from unicornn.errors import BadType, BadValue
+from unicornn.lab.report import _render
 
 FRAMES = 600
 """Number of frames of a sequence at the initial speed: ten seconds."""
@@ -78,7 +74,7 @@ def write_page(
         ...     "oscillator" in page.read_text()
         True
     """
-    rnn, path = network.rnn, Path(path)
+    rnn = network.rnn
     if not isinstance(rnn, UnICORNN) or isinstance(network, models.TextClassifier):
         raise BadType(f"network: expected a network of signals with a UnICORNN, got {type(network).__name__}")
     if rnn.bidirectional:
@@ -115,17 +111,11 @@ def write_page(
         f"{layers} of {rnn.hidden_size} undamped oscillators, driven by {d} channel{'s' if d > 1 else ''}; "
         f"{models.count(network):,} parameters; readout: {network.readout!r}"
     )
-    folder = resources.files("unicornn.lab.show")
-    page = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape(title),
-        subtitle=html.escape("; ".join(filter(None, (subtitle, note)))),
-        version=unicornn.__version__,
-        data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        script="\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("network.js", "player.js")),
-    )
-    with atomic_write(path, "w") as file:
-        file.write(page)
-    return path
+    scripts = (resources.files("unicornn.lab.show").joinpath(name) for name in ("network.js", "player.js"))
+    return _render.write_page(
+        Path(path), "show.html", title=title, subtitle="; ".join(filter(None, (subtitle, note))), data=data,
+        script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
+    )  # fmt: skip
 
 
 def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""The application, its console, and the arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
+    help="Recurrent networks for very long sequences: the experiments of the UnICORNN paper and your own.",
+)  # fmt: skip
+console, error_console = Console(), Console(stderr=True)
 
 TaskName = Annotated[
     str, typer.Argument(help="Name of a task (see `unicornn tasks`) or path of a task file.", metavar="TASK")
@@ -22,6 +29,12 @@ DataFolder = Annotated[
 TaskFile = Annotated[
     str | None, typer.Option("--task", help="Path of the run's task file, if the task is not part of the package.")
 ]
+AnyModel = Annotated[Path, typer.Argument(help="Folder made by `unicornn train` or `unicornn fit`.", metavar="MODEL")]
+
+
+def print_line(text: str) -> None:
+    """Prints a line with Rich markup; callers escape names that come from the user."""
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def source_in(data: Path | None) -> Any:
