@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn.errors import BadValue
-from unicornn.readouts import LayerPass, Mean, Readout
+from unicornn.readouts import LayerPass, Max, Mean, Readout
 
 MOMENTUM = 0.1
 """Smallest weight of a new batch in the running mean and variance."""
@@ -143,6 +143,7 @@ class Features(nn.Module):
         averages = any(isinstance(part, Mean) for part in readout.parts)
         wanted = "all" if any(part.all_outputs for part in readout.parts) else "last"
         total, steps = before
+        largest = None
         states = []
         for i, (part, n) in enumerate(segments(u, lengths, readout.segments)):
             start = None if i and readout.from_rest else state
@@ -150,17 +151,20 @@ class Features(nn.Module):
             states.append(state)
             if averages:
                 total = total + output.sum(0)  # zero in the padding
+            if any(isinstance(part, Max) for part in readout.parts):
+                found = output.abs().amax(0)
+                largest = found if largest is None else torch.maximum(largest, found)
         last, mean = output, None
         if wanted == "all":
             last = output[-1] if n is None else output[n.to(u.device) - 1, torch.arange(u.shape[1], device=u.device)]
         if averages:
             mean = total / (steps + (u.shape[0] if lengths is None else lengths.to(u.device)[:, None]))
-        layers = LayerPass(rnn, output, last, mean, states)
-        found = []
+        layers = LayerPass(rnn, output, last, mean, largest, states)
+        features = []
         for each in readout.parts:
             raw = each.features(layers)
-            found.append(self.norms[each.name](raw) if each.name in self.norms else raw)
-        return torch.cat(found, -1)
+            features.append(self.norms[each.name](raw) if each.name in self.norms else raw)
+        return torch.cat(features, -1)
 
     def standardisation(self) -> tuple[Tensor, Tensor]:
         """Mean and 1 / standard deviation of all features in evaluation, (size,) each and in float64."""

@@ -195,8 +195,8 @@ def _prepared(model: Any, kind: str) -> Any:
         )
     if kind == "step" and rnn.bidirectional:
         raise BadValue("kind: expected 'sequence' for both directions, one of which starts at the end, got 'step'")
-    if kind == "step" and isinstance(model, Network):
-        model.readout.check("step", "kind")
+    if isinstance(model, Network):
+        model.check(kind, "kind")
     model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
     _layers(model).batch_first = False
     if kind == "step" and isinstance(model, Network):

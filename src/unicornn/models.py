@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 from unicornn import _checks as checks
 from unicornn._features import Features
 from unicornn.errors import BadType, BadValue
-from unicornn.readouts import EveryStep, Last, Mean, Readout, parse
+from unicornn.frames import Frames
+from unicornn.readouts import USES, EveryStep, Last, Mean, Readout, parse
 
 
 class Network(nn.Module):
@@ -23,6 +25,8 @@ class Network(nn.Module):
             "energy(segments=8)". The default is the last output of each sequence, as in the paper.
         patch: Number of consecutive inputs concatenated into one step (k). The layers then have input_size = k·d, and
             sequences are k times shorter.
+        frames: Front end for raw signals, see ``Frames``, whose features are the input of the layers; several for
+            frames of frames, the one over the signal first.
         readout_init: Initial weights of the linear map: "kaiming", normally distributed as in the authors' code, or
             "zero". With fewer examples than features, training leaves the directions that it does not see as they
             were drawn; starting from zero removes that noise.
@@ -48,6 +52,7 @@ class Network(nn.Module):
         *,
         readout: str | Readout = "last",
         patch: int = 1,
+        frames: Frames | Sequence[Frames] = (),
         readout_init: str = "kaiming",
     ) -> None:
         super().__init__()
@@ -58,6 +63,13 @@ class Network(nn.Module):
         self.patch = checks.integer("patch", patch, 1)
         if self.patch > 1:
             self.readout.check("patch", "patch")
+        self.frames = nn.ModuleList([frames] if isinstance(frames, Frames) else frames)
+        if self.frames:
+            self.readout.check("frames", "frames")
+            sizes = [int(level.size) for level in self.frames]  # type: ignore[arg-type]
+            wanted = [int(level.input_size) for level in (*self.frames, rnn)][1:]
+            if sizes != wanted:
+                raise BadValue(f"frames: expected {wanted} features for the layers above, got {sizes}")
         self.features = Features(rnn, self.readout)
         self.linear = nn.Linear(self.features.size, checks.integer("outputs", outputs, 1))
         if checks.choice("readout_init", readout_init, ("kaiming", "zero")) == "kaiming":
@@ -78,15 +90,28 @@ class Network(nn.Module):
         checks.integer("bptt", bptt, 0)
         if not isinstance(u, Tensor) or u.dim() != 3:
             raise BadValue(f"u: expected a tensor of shape (N, b, d), got {checks.describe(u)}")
-        if self.patch > 1:
-            u, lengths = patched(u, lengths, self.patch)
+        u, lengths = self.steps(u, lengths)
         if 0 < bptt < u.shape[0]:
             return self.linear(self.features(self.rnn, *self._tail(u, lengths, bptt)))
         return self.linear(self.features(self.rnn, u, lengths))
 
+    def steps(self, u: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """The input of the recurrent layers and its lengths, after patches or frames are formed."""
+        if self.patch > 1:
+            u, lengths = patched(u, lengths, self.patch)
+        for level in self.frames:
+            u, lengths = level(u, lengths)
+        return u, lengths
+
     def finish(self, scores: Tensor) -> Tensor:
         """The network's output from that of its linear map."""
         return scores
+
+    def check(self, use: str, argument: str) -> None:
+        """Raises an error that names ``argument`` if the network does not support a use, see ``readouts.USES``."""
+        if self.frames:
+            raise BadValue(f"{argument}: expected a network without frames for {USES[use]}, got {list(self.frames)}")
+        self.readout.check(use, argument)
 
     def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Any, tuple[Tensor, Tensor]]:
         """The last steps of each sequence (bptt, b, d), and, without gradients, the state before them, the sum of the
@@ -250,7 +275,8 @@ def count(network: Network) -> int:
     """
     if not isinstance(network, Network):
         raise BadType(f"network: expected a Network, got {type(network).__name__}")
-    return free_parameters(network.rnn) + sum(p.numel() for p in network.linear.parameters())
+    layers = [network.rnn, *(layer for level in network.frames for layer in level.layers)]  # type: ignore[union-attr]
+    return sum(map(free_parameters, layers)) + sum(p.numel() for p in network.linear.parameters())
 
 
 __all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "count"]

@@ -33,22 +33,25 @@ SCALE_UP = 2.0**20
 """Factor applied before ENERGY_FLOOR is added, and removed afterwards: onnxscript folds 1e-8 to 0."""
 USES = {
     "bptt": "truncated back-propagation",
+    "frames": "frames",
     "page": "the HTML page",
     "patch": "patch > 1",
+    "sequence": "kind='sequence'",
     "step": "kind='step'",
     "stream": "live streams",
 }
 
 
-def log_energies(rnn: nn.Module, state: Sequence[Tensor]) -> Tensor:
+def log_energies(rnn: nn.Module, state: Sequence[Tensor], floor: float = ENERGY_FLOOR) -> Tensor:
     """Logarithm of each neuron's energy, all layers side by side: (b, L·m) from a state of (L, b, m) tensors.
 
-    Computed as ½ log(E² + ε²), which differs from log E only near and below E = 0. Baselines have no energy; for them E
-    is the sum of squares of the state tensors with one number per neuron (h² + c² for an LSTM).
+    Computed as ½ log(E² + ε²), which differs from log E only near and below the floor ε. Baselines have no energy; for
+    them E is the sum of squares of the state tensors with one number per neuron (h² + c² for an LSTM).
 
     Args:
         rnn: Recurrent layers: UnICORNN or one of ``unicornn.baselines``.
         state: State returned by them for a batch.
+        floor: Energy ε > 0 below which the result is nearly constant.
 
     Example:
         >>> import torch
@@ -62,7 +65,7 @@ def log_energies(rnn: nn.Module, state: Sequence[Tensor]) -> Tensor:
         E = energy(state[0], state[1], torch.stack(list(rnn.w))[:, None], rnn.alpha)
     else:
         E = torch.stack([h**2 for h in state if h.shape[-1] == rnn.hidden_size]).sum(0)
-    scaled = torch.log((SCALE_UP * E) ** 2 + (SCALE_UP * ENERGY_FLOOR) ** 2)
+    scaled = torch.log((SCALE_UP * E) ** 2 + (SCALE_UP * floor) ** 2)
     return scaled.div(2).sub(math.log(SCALE_UP)).transpose(0, 1).flatten(1)
 
 
@@ -70,14 +73,15 @@ class LayerPass(NamedTuple):
     """One pass of recurrent layers over a batch, as readouts see it.
 
     rnn: the layers. output: all outputs (N, b, m) of the last segment, or the last ones (b, m) if no readout needs
-    more. last: each sequence's last output (b, m). mean: mean of each sequence's outputs (b, m), if a readout needs it.
-    states: the state at the end of each segment.
+    more. last: each sequence's last output (b, m). mean, largest: mean and largest absolute value of each sequence's
+    outputs (b, m), if a readout needs it. states: the state at the end of each segment.
     """
 
     rnn: nn.Module
     output: Tensor
     last: Tensor
     mean: Tensor | None
+    largest: Tensor | None
     states: list[Any]
 
 
@@ -179,6 +183,35 @@ class Mean(Readout):
 
 
 @dataclass(frozen=True, repr=False)
+class Max(Readout):
+    """The largest absolute value of each output over a sequence, standardised, for events anywhere in it: (b, m).
+
+    Args:
+        norm: Statistics by which features are standardised, see ``Energy``.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import Max
+        >>> Max().size(UnICORNN(3, 16, 2))
+        16
+    """
+
+    norm: str = "batch"
+    name = "max"
+    all_outputs = True
+
+    def __post_init__(self) -> None:
+        checks.choice("norm", self.norm, NORMS)
+
+    def features(self, layers: LayerPass) -> Tensor:
+        assert layers.largest is not None
+        return layers.largest
+
+    def unsupported(self, use: str) -> str | None:
+        return None if use in ("frames", "patch", "sequence") else "compares the outputs of all steps"
+
+
+@dataclass(frozen=True, repr=False)
 class EveryStep(Readout):
     """The output of every step, for predictions at each of them: (N, b, m). Cannot be combined with others.
 
@@ -198,7 +231,7 @@ class EveryStep(Readout):
         return layers.output
 
     def unsupported(self, use: str) -> str | None:
-        return "has an output at every step" if use in ("bptt", "page", "patch") else None
+        return "has an output at every step" if use in ("bptt", "frames", "page", "patch") else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,7 +291,7 @@ class Energy(Readout):
         return torch.cat([mean, variance.sqrt().div(SCALE_UP)], 1)
 
     def unsupported(self, use: str) -> str | None:
-        if self.mirrored and use != "patch":
+        if self.mirrored and use not in ("patch", "sequence"):
             return "reads every sequence twice (mirrored=False does not)"
         if self.segments > 1 and use in ("bptt", "step", "stream"):
             return "divides whole sequences into segments (segments=1 does not)"
@@ -296,7 +329,7 @@ class FinalState(Readout):
         return torch.cat([t.transpose(0, 1).flatten(1) for t in layers.states[-1]], 1)
 
 
-_KINDS: tuple[type[Readout], ...] = (Last, Mean, Energy, FinalState, EveryStep)
+_KINDS: tuple[type[Readout], ...] = (Last, Mean, Max, Energy, FinalState, EveryStep)
 
 
 @dataclass(frozen=True, repr=False)
@@ -333,8 +366,8 @@ def _combined(parts: Sequence[Readout]) -> Readout:
 def parse(readout: str | Readout) -> Readout:
     """The readout of a text such as "last", "last+energy" or "energy(segments=8, from_rest=True, pool='moments')".
 
-    Names are "last", "mean", "energy", "state" and "every_step"; options are literals, or words without quotes, which
-    are easier to write in a shell: "energy(pool=moments)". Nothing is evaluated.
+    Names are "last", "mean", "max", "energy", "state" and "every_step"; options are literals, or words without quotes,
+    which are easier to write in a shell: "energy(pool=moments)". Nothing is evaluated.
 
     Example:
         >>> from unicornn.readouts import parse

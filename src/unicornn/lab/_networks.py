@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn.frames import Frames, oscillators
+from unicornn.lab.tasks._base import integer_list
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 
 KINDS: dict[str, type[Network]] = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
+FRAMES = {"frame_size": 64, "frame_model": "unicornn"}  # settings of the front end, if ``frames`` has one
 NOT_SETTINGS = ("self", "rnn", "outputs", "input_size", "batch_first", "bidirectional", "device", "dtype")
 
 
@@ -26,8 +29,28 @@ def model_class(model: str) -> type[nn.Module]:
 
 def model_settings(model: str) -> dict[str, Any]:
     """Settings of a model and their defaults: those of its layers and those of any ``Network``."""
-    first: dict[str, Any] = {"dropout": 0.0} | ({"b_init": 0.0} if model == "unicornn" else {})
+    first: dict[str, Any] = {"dropout": 0.0, **FRAMES} | ({"b_init": 0.0} if model == "unicornn" else {})
     return first | constructor_settings(Network) | constructor_settings(model_class(model))
+
+
+def frame_sizes(frames: Any) -> tuple[list[int], int]:
+    """Lengths of frames, and the hop, of the setting ``frames``; the hop of a single number is half of it.
+
+    Example:
+        >>> frame_sizes((64.0, 256.0, 32.0)), frame_sizes(256), frame_sizes(())
+        (([64, 256], 32), ([256], 128), ([], 0))
+    """
+    numbers = integer_list("frames", frames, 0)
+    if not any(numbers):
+        return [], 0
+    return (numbers, max(1, numbers[0] // 2)) if len(numbers) == 1 else (numbers[:-1], numbers[-1])
+
+
+def frame_layer(d: int, length: int, *, frame_size: int, frame_model: str) -> nn.Module:
+    """Neurons that read frames of ``length`` steps."""
+    if frame_model == "unicornn":
+        return oscillators(d, frame_size, length)
+    return model_class(frame_model)(d, frame_size)
 
 
 def constructor_settings(kind: type[nn.Module]) -> dict[str, Any]:
@@ -53,6 +76,9 @@ def build_network(
     0 its layers are odd functions of their input (-u gives -y), and properties that do not depend on the input's sign
     are learned only as b grows.
 
+    With ``frames`` (lengths of frames in steps, then the hop), the layers read frames of energies, see ``Frames``:
+    those of ``frame_size`` neurons of ``frame_model`` for each length.
+
     Example:
         >>> from unicornn.lab._networks import build_network
         >>> from unicornn.models import count
@@ -60,8 +86,14 @@ def build_network(
         35338
     """
     head = {name: settings[name] for name in constructor_settings(Network) if name in settings}
-    layers = {name: value for name, value in settings.items() if name not in head and name != "b_init"}
-    rnn = model_class(model)(d * head.get("patch", 1), **layers)
+    layers = {name: value for name, value in settings.items() if name not in (*head, *FRAMES, "b_init")}
+    width = d * head.get("patch", 1)
+    lengths, hop = frame_sizes(head.pop("frames", ()))
+    if lengths:
+        first = [frame_layer(width, W, **{name: settings.get(name, FRAMES[name]) for name in FRAMES}) for W in lengths]
+        head["frames"] = frames = Frames(first, lengths, hop)
+        width = frames.size
+    rnn = model_class(model)(width, **layers)
     if b_init := settings.get("b_init", 0.0):
         for b in rnn.b:  # type: ignore[union-attr]
             nn.init.uniform_(b, -b_init, b_init)

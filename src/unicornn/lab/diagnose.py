@@ -18,7 +18,7 @@ from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Batch, Task
 from unicornn.lab.tasks._checked import load_checked
 from unicornn.lab.training._evaluate import config_of, load_network, task_of
-from unicornn.models import Network, TextClassifier, patched
+from unicornn.models import Network, TextClassifier
 from unicornn.readouts import EveryStep, Last
 
 LYAPUNOV_STEPS = 200  # the fewest for which an exponent is estimated
@@ -91,7 +91,8 @@ def diagnose(
 def _inputs(network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The input (N, b, d) of the recurrent layers, with words embedded and inputs concatenated, and lengths (b,)."""
     u = network.embedding(batch.u).detach() if isinstance(network, TextClassifier) else batch.u
-    return patched(u, batch.lengths, network.patch)
+    with torch.no_grad():
+        return network.steps(u, batch.lengths)
 
 
 def _gradient_profile(network: Network, kind: str, u: Tensor, target: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def stream_model(model: Any, readout: Any) -> StreamModel:
         expected = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator"
         raise BadType(f"model: expected {expected}, got {type(model).__name__}")
     check_fitted(model)
-    single = tuple(model.models_) == ("network",) and model.missing == "error"
+    single = tuple(model.models_) == ("network",) and model.missing == "error" and not model._network.frames
     if single and not any(part.unsupported("stream") for part in model._network.readout.parts):
         return _of_estimator(model)
     return _of_windows(model)
@@ -83,6 +83,7 @@ def _np_dtype(rnn: Any) -> Any:
 
 
 def _of_network(model: Network) -> StreamModel:
+    model.check("stream", "model")
     _check(model.rnn, model.readout)
     model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
     rnn: Any = model.rnn

@@ -79,7 +79,7 @@ def write_page(
         raise BadType(f"network: expected a network of signals with a UnICORNN, got {type(network).__name__}")
     if rnn.bidirectional:
         raise BadValue("network: expected one direction, got both")
-    network.readout.check("page", "network")
+    network.check("page", "network")
     outputs, d = network.linear.out_features, rnn.input_size // network.patch
     if classes is not None and len(classes) != outputs:
         raise BadValue(f"classes: expected {outputs} names, one for each output, got {len(classes)}")

@@ -19,6 +19,7 @@ from unicornn._training.trainer import Row
 from unicornn.errors import BadCheckpoint, BadValue
 from unicornn.lab._environment import command, environment
 from unicornn.lab._lock import locked
+from unicornn.lab._networks import frame_sizes
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import Source
@@ -164,8 +165,9 @@ def suggested_time_step(config: Config, splits: Splits) -> float:
     """The time step that ``suggest_dt`` finds for sequences of the validation set."""
     batch = splits.valid.batch(torch.arange(min(SEQUENCES, len(splits.valid))), -1)
     alpha, patch = config.model_options.get("alpha", 1.0), config.model_options.get("patch", 1)
-    if not batch.u.is_floating_point():  # words: their vectors are not known yet
-        return suggest_dt(-(-len(batch.u) // patch), alpha=alpha)
+    hop = frame_sizes(config.model_options.get("frames", ()))[1]
+    if hop or not batch.u.is_floating_point():  # the layers' input is not known yet: energies, or vectors of words
+        return suggest_dt(-(-len(batch.u) // (patch * max(1, hop))), alpha=alpha)
     u, lengths = patched(batch.u, batch.lengths, patch)
     longest = len(u) if lengths is None else int(lengths.max())
     shortest = len(u) if lengths is None else int(lengths.min())
