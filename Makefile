@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal  # two processes: CI has two cores
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow coverage lint bench bench-baselines docs clean
+.PHONY: help env demo test test-slow coverage lint bench bench-baselines docs release-hashes dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,22 @@ bench-baselines: $(STAMP) ## the same for all models (more than an hour)
 docs: $(STAMP) ## write the generated parts of the pages and their plots, then the site, into build/site
 	$(PY) -m docs.build
 	$(PY) -m sphinx -q -W --keep-going docs build/site
+
+# pip's report has the hash of every file that it would install.
+HASHES := import json; report = json.load(open("build/report.json"))["install"]; \
+  print(*sorted(f"""{i["metadata"]["name"]}=={i["metadata"]["version"]} \
+  --hash=sha256:{i["download_info"]["archive_info"]["hashes"]["sha256"]}""" for i in report), sep="\n")
+release-hashes: $(STAMP) ## write requirements-release.txt: the tools of a release with their hashes
+	mkdir -p build
+	$(PIP) install -q --dry-run --ignore-installed --only-binary :all: --report build/report.json -c constraints.txt build hatchling twine
+	$(PY) -c '$(HASHES)' > requirements-release.txt
+
+dist: ## build and check the packages of a release with exactly the tools in requirements-release.txt
+	rm -rf build/release dist
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install -q --require-hashes --only-binary :all: -r requirements-release.txt
+	build/release/bin/python -m build --no-isolation
+	build/release/bin/python -m twine check --strict dist/*
 
 clean: ## remove caches and build products (.venv stays)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

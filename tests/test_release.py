@@ -51,6 +51,21 @@ def test_every_extra_has_pinned_versions():
             assert re.split(r"[\[<>=!; ]", text)[0].lower().replace("_", "-") in known, (extra, text)
 
 
+def test_tools_of_a_release_are_pinned_by_hash():
+    lines = (ROOT / "requirements-release.txt").read_text(encoding="utf-8").splitlines()
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    tools = [re.fullmatch(r"(\S+==\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines]
+    assert {tool and tool[1] for tool in tools} <= set(pinned), "run make release-hashes"
+    assert {"build", "hatchling", "twine"} <= {tool[1].split("==")[0] for tool in tools}
+
+
+def test_workflows_pin_actions_and_only_read():
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        assert re.search(r"^permissions:\n  contents: read\njobs:", text, re.M)
+        assert not [use for use in re.findall(r"uses: (\S+)", text) if not re.search(r"@[0-9a-f]{40}$", use)]
+
+
 @pytest.mark.slow
 def test_metadata_is_valid(dist):
     run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
