@@ -1,11 +1,14 @@
 """Frames of energies: their values, lengths, gradients, memory, and networks that read them."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN
+from unicornn.baselines import MODELS
 from unicornn.errors import BadType, BadValue
 from unicornn.frames import Frames, oscillators
 from unicornn.lab._networks import build_network
@@ -60,6 +63,16 @@ def test_padding_is_not_in_the_statistics():
     features, _ = frames(u, torch.tensor([40, 8]))
     inside = torch.cat([features[:, 0], features[:2, 1]])
     torch.testing.assert_close(inside.mean(0), torch.zeros_like(inside[0]), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("lengths", [None, (11, 5)])
+def test_centred_energies_have_no_mean_over_frames(lengths):
+    frames = Frames(oscillators(1, 5, 6), 6, 4, centre=True).double().eval()
+    u, ends = torch.randn(11, 2, 1, dtype=torch.float64), lengths and torch.tensor(lengths)
+    features, counts = frames(u, ends)
+    for i in range(2):
+        mean = features[: 3 if counts is None else counts[i], i].mean(0)
+        torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("lengths", [None, (11, 5)])
@@ -130,6 +143,32 @@ def test_setting_of_frames(setting, lengths, hop):
     assert [level.hop for level in network.frames] == [hop] * bool(lengths)
 
 
+def test_half_the_sampling_rate_has_the_same_energies():
+    """Of tones that both rates represent, with a frequency between those of the slowest and the fastest oscillator."""
+    torch.manual_seed(0)
+    frames = Frames(oscillators(1, 24, 256), 256, 128)
+    with torch.no_grad():
+        frames.layers[0].b[0].zero_()
+    steps = torch.arange(2048.0)
+    for frequency in (0.05, 0.2, 0.5):
+        tone = 0.3 * torch.sin(frequency * steps)[:, None, None]
+        full = frames.energies(tone)
+        half = copy.deepcopy(frames)
+        half.resample(0.5)
+        close = (half.energies(tone[::2]) - full).abs().mean()
+        unadapted = (frames.energies(tone[::2])[:8] - full[::2][:8]).abs().mean()
+        assert close < 0.35 * unadapted
+
+
+def test_resampling_back_is_the_identity():
+    frames = Frames(oscillators(1, 24, 64, fastest=1.0), 64, 32)
+    before = frames.layers[0].time_steps()
+    frames.resample(0.5)
+    frames.resample(2.0)
+    assert (frames.length, frames.hop) == ((64,), 32)
+    torch.testing.assert_close(frames.layers[0].time_steps(), before, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -137,6 +176,9 @@ def test_setting_of_frames(setting, lengths, hop):
         ("length", lambda: Frames([oscillators(1, 4)], [8, 16], 4)),
         ("hop", lambda: Frames(oscillators(1, 4), 8, 9)),
         ("floor", lambda: Frames(oscillators(1, 4), 8, 4, floor=0)),
+        ("factor", lambda: Frames(oscillators(1, 4), 8, 3).resample(0.5)),
+        ("layers", lambda: Frames(MODELS["gru"](1, 4), 8, 4).resample(0.5)),
+        ("frame_size", lambda: build_network("classify", "unicornn", 1, 2, {"frames": (8, 4), "frame_size": (3, 4)})),
         ("fastest", lambda: oscillators(1, 4, fastest=2.0)),
         ("u", lambda: Frames(oscillators(1, 4), 8, 4)(torch.zeros(8, 1))),
         ("lengths", lambda: Frames(oscillators(1, 4), 8, 4)(torch.zeros(8, 1, 1), torch.tensor([1, 2]))),

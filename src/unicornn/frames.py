@@ -25,6 +25,8 @@ from unicornn.readouts import log_energies
 FASTEST = 1.4
 """Largest initial time step of ``oscillators``: 1.55 radians per step, a quarter of the sampling rate. Time steps below
 2 are stable for α = 1, and at half the sampling rate twice the frequency still exists."""
+LARGEST_ANGLE = 3.0
+"""Largest angle per step of an oscillator after ``Frames.resample``; π is the limit of any sampling rate."""
 PERIODS = 0.8
 """Number of periods of the slowest oscillator in a frame."""
 
@@ -40,6 +42,8 @@ class Frames(nn.Module):
         length: Number of steps of a frame (W), one per resolution. All resolutions end frames at the same steps.
         hop: Number of steps between the ends of frames, at most the shortest ``length``.
         floor: Energy below which the logarithm is nearly constant, so that silence is not amplified.
+        centre: Whether the mean over each sequence's frames is subtracted from its log energies. This removes what
+            multiplies all of a recording: its volume, and the frequency response of a microphone or a voice.
 
     Shapes: input (N, b, d), lengths (b,) or None; returns features (F, b, L·m of all resolutions), zero in the padding,
     and the number of frames of each sequence (b,) or None.
@@ -55,7 +59,7 @@ class Frames(nn.Module):
 
     def __init__(
         self, layers: nn.Module | Sequence[nn.Module], length: int | Sequence[int] = 256, hop: int = 128,
-        *, floor: float = 1e-3,
+        *, floor: float = 1e-3, centre: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.layers = nn.ModuleList([layers] if isinstance(layers, nn.Module) else layers)
@@ -65,6 +69,7 @@ class Frames(nn.Module):
         if not len(self.layers) == len(self.length) >= 1:
             raise BadValue(f"length: expected one per layer ({len(self.layers)}), got {len(self.length)}")
         self.hop, self.floor = checks.integer("hop", hop, 1), checks.positive("floor", floor)
+        self.centre = checks.flag("centre", centre)
         if hop > min(self.length):
             raise BadValue(f"hop: expected at most the length of a frame, {min(self.length)}, got {hop}")
         for layer in self.layers:
@@ -76,7 +81,7 @@ class Frames(nn.Module):
         self.norm = Standardise(self.size)
 
     def extra_repr(self) -> str:
-        return f"length={self.length}, hop={self.hop}, floor={self.floor}"
+        return f"length={self.length}, hop={self.hop}, floor={self.floor}, centre={self.centre}"
 
     def forward(self, u: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         if not isinstance(u, Tensor) or u.dim() != 3 or 0 in u.shape:
@@ -88,11 +93,43 @@ class Frames(nn.Module):
             lengths = (lengths + self.hop - 1) // self.hop
             inside = _before(lengths, -(-len(u) // self.hop), u)
         features = self.energies(u)
+        if self.centre:
+            weight = 1 / len(features) if inside is None else (inside / inside.sum(0)).to(u.dtype)[:, :, None]
+            features = features - (weight * features).sum(0)
         if inside is None:
             return self.norm(features.flatten(0, 1)).view_as(features), None
         standardised = torch.zeros_like(features)
         standardised[inside] = self.norm(features[inside])
         return standardised, lengths
+
+    @torch.no_grad()
+    def resample(self, factor: float) -> None:
+        """Adapts the frames to signals sampled ``factor`` times as often, without training.
+
+        Frames keep their duration and oscillators their frequencies: an oscillator of time step a turns by
+        2 asin(a Ω / 2) per step, Ω² = α + w. Frequencies that the new rate cannot represent are moved to its limit.
+
+        Example:
+            >>> from unicornn.frames import Frames, oscillators
+            >>> frames = Frames(oscillators(1, 32, 256), 256, 128)
+            >>> frames.resample(0.5)
+            >>> frames.length, frames.hop
+            ((128,), 64)
+        """
+        sizes = [W * checks.positive("factor", factor) for W in (*self.length, self.hop)]
+        if any(size != int(size) or size < 1 for size in sizes):
+            raise BadValue(f"factor: expected whole numbers of steps in frames and hop, got {sizes}")
+        for layer in self.layers:
+            if not isinstance(layer, UnICORNN):
+                raise BadType(f"layers: expected UnICORNN, whose time steps can be scaled, got {type(layer).__name__}")
+        *self.length, self.hop = map(int, sizes)  # type: ignore[misc,assignment]
+        self.length = tuple(self.length)
+        for layer in self.layers:
+            for a, w, c, dt in zip(layer.time_steps(), layer.w, layer.c, layer._dt, strict=True):  # type: ignore
+                omega = (layer.alpha + w).clamp(min=1e-6).sqrt()  # type: ignore[operator]
+                angle = 2 * torch.asin((a * omega / 2).clamp(max=1.0)) / factor
+                a = 2 * torch.sin(angle.clamp(max=LARGEST_ANGLE) / 2) / omega
+                c.copy_(torch.logit((a / dt).clamp(max=1 - 1e-6)))
 
     def energies(self, u: Tensor) -> Tensor:
         """Log energies (F, b, features) before they are standardised, of sequences u (N, b, d) of equal length."""

@@ -10,12 +10,17 @@ from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn.errors import BadValue
 from unicornn.frames import Frames, oscillators
 from unicornn.lab.tasks._base import integer_list
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 
 KINDS: dict[str, type[Network]] = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
-FRAMES = {"frame_size": 64, "frame_model": "unicornn"}  # settings of the front end, if ``frames`` has one
+FRAMES: dict[str, Any] = {
+    "frame_size": (64,),
+    "frame_model": "unicornn",
+    "frame_centre": False,
+}  # settings of the front end, if ``frames`` has one
 NOT_SETTINGS = ("self", "rnn", "outputs", "input_size", "batch_first", "bidirectional", "device", "dtype")
 
 
@@ -46,11 +51,15 @@ def frame_sizes(frames: Any) -> tuple[list[int], int]:
     return (numbers, max(1, numbers[0] // 2)) if len(numbers) == 1 else (numbers[:-1], numbers[-1])
 
 
-def frame_layer(d: int, length: int, *, frame_size: int, frame_model: str) -> nn.Module:
-    """Neurons that read frames of ``length`` steps."""
-    if frame_model == "unicornn":
-        return oscillators(d, frame_size, length)
-    return model_class(frame_model)(d, frame_size)
+def front_end(d: int, lengths: list[int], hop: int, *, frame_size: Any, frame_model: str, frame_centre: bool) -> Frames:
+    """Frames of d features, with settings as on the command line."""
+    sizes = integer_list("frame_size", frame_size, 1)
+    if len(sizes) not in (1, len(lengths)):
+        raise BadValue(f"frame_size: expected a number, or one for each of the frames {lengths}, got {frame_size}")
+    layers = []
+    for m, W in zip(sizes * (len(lengths) // len(sizes)), lengths, strict=True):
+        layers.append(oscillators(d, m, W) if frame_model == "unicornn" else model_class(frame_model)(d, m))
+    return Frames(layers, lengths, hop, centre=frame_centre)
 
 
 def constructor_settings(kind: type[nn.Module]) -> dict[str, Any]:
@@ -77,7 +86,7 @@ def build_network(
     are learned only as b grows.
 
     With ``frames`` (lengths of frames in steps, then the hop), the layers read frames of energies, see ``Frames``:
-    those of ``frame_size`` neurons of ``frame_model`` for each length.
+    those of ``frame_size`` neurons of ``frame_model``, a number for all lengths or one for each.
 
     Example:
         >>> from unicornn.lab._networks import build_network
@@ -90,8 +99,9 @@ def build_network(
     width = d * head.get("patch", 1)
     lengths, hop = frame_sizes(head.pop("frames", ()))
     if lengths:
-        first = [frame_layer(width, W, **{name: settings.get(name, FRAMES[name]) for name in FRAMES}) for W in lengths]
-        head["frames"] = frames = Frames(first, lengths, hop)
+        head["frames"] = frames = front_end(
+            width, lengths, hop, **{name: settings.get(name, FRAMES[name]) for name in FRAMES}
+        )
         width = frames.size
     rnn = model_class(model)(width, **layers)
     if b_init := settings.get("b_init", 0.0):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.lab.tasks import helpers
 from unicornn.lab.data import Source
-from unicornn.lab.tasks import worms
+from unicornn.lab.tasks import speech, worms
 
 
 @pytest.fixture
@@ -84,6 +84,23 @@ def bearings_source(source):
     arrays = {"values": values, "lengths": lengths, "labels": labels, "loads": loads}
     np.savez(source.data / "bearings/bearings.npz", classes=np.arange(11).astype(str), **arrays)
     return source, np.split(values, np.cumsum(lengths)[:-1]), labels, loads
+
+
+@pytest.fixture
+def speech_source(source):
+    """The folder of the 40 words, two recordings of each by four speakers; also the recordings and speakers by word."""
+    import soundfile
+
+    random, made = np.random.default_rng(0), {}
+    for word in (*speech.DIGITS, *(f"word{i}" for i in range(30))):
+        (source.data / "speech/dataset" / word).mkdir(parents=True)
+        for speaker in (1, 2, 3, 5):
+            for take in (1, 2):
+                sound = random.integers(-9000, 9000, 400).astype(np.int16)
+                path = source.data / f"speech/dataset/{word}/{speaker:08}_NO_{take:02}.wav"
+                soundfile.write(path, sound, speech.RATE)
+                made.setdefault(word, []).append((speaker, sound))
+    return source, made
 
 
 @pytest.fixture

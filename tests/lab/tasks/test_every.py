@@ -40,6 +40,8 @@ FIXTURES = {
     "eigenworms": "eigenworms_source",
     "worms44": "worms44_source",
     "bearings": "bearings_source",
+    "speech": "speech_source",
+    "speech40": "speech_source",
     "imdb": "small_imdb",
     "bidmc-rr": "small_bidmc",
     "bidmc-hr": "small_bidmc",
