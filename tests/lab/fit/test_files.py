@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from unicornn.errors import BadValue, CorruptData, MissingData
-from unicornn.lab.fit import _files, _tables, read, stream
+from unicornn.lab.fit import _files, _sources, read, stream
 from unicornn.lab.fit._data import describe
 
 LONG = "series,time,x,y,who\na,0,1,2,Ann\na,1,3,4,Ann\nb,0,5,6,Bob\n"
@@ -60,7 +60,7 @@ def test_wide_tables_with_series_of_unequal_length(tmp_path):
 
 
 def test_series_of_a_table_may_be_interleaved(tmp_path, monkeypatch):
-    monkeypatch.setattr(_tables, "CELLS", 6)
+    monkeypatch.setattr(_sources, "CELLS", 6)
     data = read(write(tmp_path, "t.csv", "id,time,x\na,0,1\nb,0,2\na,1,3\nb,5,4\nb,6,5\n"))
     assert [x.ravel().tolist() for x in data.series] == [[1, 3], [2, 4, 5]]
     assert dict(data.described())["sampling"].startswith("irregular in 1 series (b)")
@@ -69,7 +69,7 @@ def test_series_of_a_table_may_be_interleaved(tmp_path, monkeypatch):
 
 
 def test_parts_of_a_table_are_the_whole_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(_tables, "CELLS", 6)
+    monkeypatch.setattr(_sources, "CELLS", 6)
     rows = [f"{name},{n},{n}.5" for name, N in (("a", 5), ("b", 1), ("c", 4), ("d", 1)) for n in range(N)]
     path = write(tmp_path, "t.csv", "\n".join(["series,time,x", *rows]))
     parts = list(stream(path))
@@ -96,7 +96,6 @@ def test_other_formats_are_read_in_parts(sounds, tmp_path, monkeypatch):
 def test_an_ignored_column(text, tmp_path):
     path = write(tmp_path, "t.csv", text)
     assert [x.ravel().tolist() for data in stream(path, ignored=["who"]) for x in data.series] == [[1, 2], [3]]
-    assert [x.size for data in stream(path, ignored=["other"]) for x in data.series] != [2, 1]
 
 
 def test_a_dropped_column(tmp_path):
@@ -123,7 +122,7 @@ def test_parts_are_described_like_the_whole(interleaved, tmp_path, monkeypatch):
     rows = [f"{name},{n + (n > 2) * (name == 'c')},{n if n != 2 else ''},{name in 'ab'}" for name, n in cells]
     path = write(tmp_path, "t.csv", "\n".join(["series,time,x,kind", *rows]))
     whole = read(path, "kind").described()
-    monkeypatch.setattr(_tables, "CELLS", 12)
+    monkeypatch.setattr(_sources, "CELLS", 12)
     assert len(list(stream(path, "kind", whole_series=False))) > 4
     assert describe(stream(path, "kind", whole_series=False)) == whole
     if not interleaved:
@@ -142,7 +141,7 @@ def test_parts_are_described_like_the_whole(interleaved, tmp_path, monkeypatch):
     ],
 )
 def test_errors_across_parts(text, message, tmp_path, monkeypatch):
-    monkeypatch.setattr(_tables, "CELLS", 12)
+    monkeypatch.setattr(_sources, "CELLS", 12)
     path, target = write(tmp_path, "bad.csv", text), "kind" if "kind" in text else None
     with pytest.raises(CorruptData, match=message):
         describe(stream(path, target, whole_series=False))
@@ -162,8 +161,7 @@ def test_errors_across_parts(text, message, tmp_path, monkeypatch):
         ("series,time,x\na,2026-01-02,1\na,2026-13-02,2\n", "line 3: .*'time', got '2026-13"),
         ("series,x\na,1\n,2\n", "line 3: expected a value in column 'series'"),
         ('series,x\na,1\n"a,2\n', "line 3: .*quotation mark"),
-        ("series;x\na;1,5\n", "line 1: .*semicolons"),
-        ("", "No columns"),
+        ("", "at least one row"),
         ("series,x\n", "at least one row"),
     ],
 )
@@ -177,13 +175,13 @@ def test_errors_in_the_arguments_are_named(tmp_path):
     with pytest.raises(BadValue, match=r"^--target: .*'whom'; there are series, time, x, y, who"):
         read(path, "whom")
     with pytest.raises(BadValue, match=r"^--time: "):
-        read(write(tmp_path, "wide.csv", "x0,x1\n1,2\n"), time="x0")
-    with pytest.raises(BadValue, match=r"^--id, --time, --drop: "):
+        read(write(tmp_path, "wide.csv", "x0,x1\n1,2\n"), time="x0", form="wide")
+    with pytest.raises(BadValue, match=r"^--id, --time, --drop, --form: "):
         read(write(tmp_path, "t.tsv", "1\t2\n"), id="x")
     with pytest.raises(BadValue, match=r"^--target: "):
         read(write(tmp_path, "t.ts", "@data\n1,2\n"), "y")
     with pytest.raises(BadValue, match=r"^FILE: "):
-        read(write(tmp_path, "t.xlsx", ""))
+        read(write(tmp_path, "t.docx", ""))
     with pytest.raises(MissingData, match=r"nowhere\.csv: "):
         read(tmp_path / "nowhere.csv")
 
@@ -231,12 +229,12 @@ def test_folders_of_sounds(sounds):
     data = read(sounds, "bird")
     assert [len(x) for x in data.series] == [4, 5, 6]
     assert data.target.tolist() == ["wren", "owl", "owl"]
-    assert data.form == "folder of .wav files at 8000 Hz"
+    assert data.form == "folder: recordings at 8000 Hz"
     write(sounds, "labels.csv", "file,bird\na.wav,wren\nc.wav,owl\n")
     with pytest.raises(CorruptData, match=r"labels\.csv: .*'b.wav'"):
         read(sounds, "bird")
     pytest.importorskip("soundfile").write(sounds / "c.wav", np.zeros(4), 4000)
-    with pytest.raises(CorruptData, match=r"c\.wav: .*8000 Hz as before, got 4000 Hz"):
+    with pytest.raises(CorruptData, match=r"c\.wav: .*8000 Hz .* as in a\.wav, got .*4000 Hz"):
         read(sounds)
     write(sounds, "c.wav", "no sound")
     with pytest.raises(CorruptData, match=r"c\.wav: expected a sound file"):

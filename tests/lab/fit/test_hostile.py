@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unicornn.errors import CorruptData
-from unicornn.lab.fit import _tables, read, stream
+from unicornn.errors import CorruptData, UnicornnError
+from unicornn.lab.fit import _sources, read, stream
 
 
 def write(folder, name, text):
@@ -30,7 +30,7 @@ def check_rejected(path, message, target=None):
 READ_ALL = """
 import sys
 from pathlib import Path
-from unicornn.errors import CorruptData
+from unicornn.errors import CorruptData, UnicornnError
 from unicornn.lab.fit import read, stream
 for path in map(Path, sys.argv[1:]):
     for reader in (read, lambda path: list(stream(path))):
@@ -57,12 +57,12 @@ def test_pipes_are_rejected(tmp_path):
         ("b.csv.gz", gzip.compress(b"series,x\n" + b"a,1\n" * 999, mtime=0)[:-8], "damaged or cut short"),
         ("c.csv", b"\xff\xfes\0", "expected a table"),
         ("d.parquet", b"PAR1" + bytes(100), "expected a Parquet file"),
-        ("cells.csv", "series,x\na,1,5\na,2,6\n", "expected 2 cells in a row, as in the header, got more"),
+        ("cells.csv", "series,x\na,1,5\na,2,6\n", "line 2: expected 2 cells"),
         ("infinite.csv", "series,x\na,1e999\n", "expected finite values in series a, got infinity"),
         ("empty.ts", "@classLabel true\n@data\n?,?:a\n", "expected finite values in series line 3, got none"),
         ("infinite.tsv", "1\tinf\t2\n", "expected finite values in series line 1"),
         ("late.csv", "series,time,x\na,0,1\na,inf,2\n", "line 3: expected a time in series a, got inf"),
-        ("digits.csv", f"series,x\na,{'9' * 500}\na,1\n", "expected a table|fit into 64 bits"),
+        ("digits.csv", f"series,x\na,{'9' * 500}\na,1\n", "got infinity"),
         ("infinite.ts", "@targetLabel true\n@data\n1,2:inf\n3,4:5\n", "target of series line 3"),
         ("nan.ts", "@classLabel true\n@data\n1,2:nan\n3,4:5\n", "target of series line 3"),
         ("none.ts", "@classLabel true\n@data\n1,2:\n3,4:b\n", "target of series line 3"),
@@ -131,7 +131,7 @@ def test_damaged_parquet_files(tmp_path):
 @pytest.mark.parametrize("rows", [3, 100])
 def test_names_of_series_are_text(rows, tmp_path, monkeypatch):
     """01 is not 1, and a name is not a number in one part of the file and text in the next."""
-    monkeypatch.setattr(_tables, "CELLS", 2 * rows)
+    monkeypatch.setattr(_sources, "CELLS", 2 * rows)
     path = write(tmp_path, "a.csv", "series,x\n1,1\n1,2\n01,3\n01,4\nb,5\nb,6\n")
     for parts in ([read(path)], list(stream(path))):
         assert [name for part in parts for name in part.ids] == ["1", "01", "b"]
@@ -143,5 +143,5 @@ def test_damaged_labels_of_sounds(labels, tmp_path):
     soundfile = pytest.importorskip("soundfile")
     soundfile.write(tmp_path / "a.wav", np.zeros(100), 8000)
     write(tmp_path, "labels.csv", labels)
-    with pytest.raises(CorruptData, match=r"labels.csv: expected a table"):
+    with pytest.raises(UnicornnError, match=r"labels\.csv: expected"):
         read(tmp_path, "bird")

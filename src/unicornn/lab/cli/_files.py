@@ -17,7 +17,11 @@ from unicornn.lab.cli._app import app, console, print_line
 from unicornn.lab.cli._reading import reading_options
 
 SeriesFile = Annotated[
-    Path, typer.Argument(help=".csv, .parquet, .ts, .tsv or .npz file, or folder of .wav files.", metavar="FILE")
+    Path,
+    typer.Argument(
+        help=".csv, .parquet, .ts, .tsv, .npz, ...; folder of recordings or tables.",
+        metavar="FILE",
+    ),
 ]
 ModelFolder = Annotated[Path, typer.Argument(help="Folder made by `unicornn fit`.", metavar="MODEL")]
 OutFile = Annotated[Path | None, typer.Option(help="Output .csv file; printed by default.")]
@@ -48,10 +52,11 @@ def fit_series(
 ) -> None:
     """Fit a classifier or a regressor to a file of time series; save it with a page about it, report.html."""
     from unicornn.lab.fit import fit_file, read, stream
+    from unicornn.lab.fit._files import has_targets
     from unicornn.lab.fit._fit import NO_TARGET
     from unicornn.lab.fit._report import write_report
 
-    no_target = target is None and file.suffix.lower() not in (".ts", ".tsv")
+    no_target = target is None and not has_targets(file)
     if dry_run:
         _print_description(file, stream(file, target, whole_series=False, **reading))
         if no_target:
@@ -83,8 +88,7 @@ def _print_description(file: Path, parts: Iterable[Any]) -> None:
 
 def _stored_reading(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Options for reading a file as the one that the model was fitted to, unless others are given."""
-    known = estimator.about_.get("target")
-    return {"ignored": [] if known is None else [known], **given}
+    return {**estimator.about_.get("reading", {}), **given}
 
 
 def _add_command(name: str, function: str, description: str) -> None:

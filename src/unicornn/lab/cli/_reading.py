@@ -13,6 +13,19 @@ _OPTIONS: dict[str, Any] = {
     "id": Annotated[str | None, typer.Option("--id", help="Column of series names.")],
     "time": Annotated[str | None, typer.Option("--time", help="Column of times, in a long table.")],
     "drop": Annotated[list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out.")],
+    "form": Annotated[
+        str | None, typer.Option("--form", help="long: a table with one row per step; wide: one row per series.")
+    ],
+    "separator": Annotated[str | None, typer.Option("--separator", help="Between the columns of text; or tab.")],
+    "decimal": Annotated[str | None, typer.Option("--decimal", help="Decimal mark of numbers in text: . or ,")],
+    "encoding": Annotated[str | None, typer.Option("--encoding", help="Encoding of text, such as latin-1.")],
+    "resample": Annotated[
+        str | None,
+        typer.Option("--resample", metavar="PERIOD", help="Put series with times on a regular grid: 0.5, 10ms, 1h."),
+    ],
+    "skip_unlabelled": Annotated[
+        bool | None, typer.Option("--skip-unlabelled", help="Leave out series without a target.")
+    ],
 }
 
 

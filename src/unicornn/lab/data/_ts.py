@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,9 @@ import numpy as np
 
 from unicornn.errors import CorruptData
 from unicornn.lab.data._archives import opened
+
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity|nan)$"
+"""Numbers in text, for ``re`` and RE2. Python's ``float`` also accepts 1_0."""
 
 
 class TsSeries(NamedTuple):
@@ -42,6 +46,7 @@ def iterate_ts(path: Path) -> Iterator[TsSeries]:
             line = raw.decode("latin-1").strip()
             if not line or line.startswith("#"):
                 continue
+            check_text(path, number, line)
             if not in_data:
                 keyword, _, value = line.lower().partition(" ")
                 if not keyword.startswith("@"):
@@ -66,23 +71,28 @@ def iterate_ts(path: Path) -> Iterator[TsSeries]:
         raise CorruptData(f"{path}: expected a line @data followed by series, got none")
 
 
+def check_text(path: Path, number: int, line: str) -> None:
+    """Raises CorruptData if a line has NUL bytes, at which NumPy would cut names off."""
+    if "\0" in line:
+        raise CorruptData(f"{path}, line {number}: expected text, got NUL")
+
+
 def parse_values(path: Path, line: int, cells: list[str]) -> np.ndarray:
     """Numbers of a line; "?", "NaN" and empty cells are missing values."""
     numbers = np.empty(len(cells))
     for i, cell in enumerate(map(str.strip, cells)):
         try:
-            numbers[i] = np.nan if cell in ("?", "") else float(cell)
+            numbers[i] = np.nan if cell in ("?", "") else float(cell.replace("_", "?"))
         except ValueError:
             raise CorruptData(f"{path}, line {line}: expected a number as value {i + 1}, got {cell!r:.40}") from None
     return numbers
 
 
 def parse_targets(targets: list[str]) -> np.ndarray:
-    """Targets as numbers if all of them are numbers, otherwise as text."""
-    try:
-        numbers = np.array([float(target) for target in targets])
-    except ValueError:
+    """Targets as numbers if all of them are numbers without leading zeros, otherwise as text: 01 is not 1."""
+    if any(re.match(r"[+-]?0[0-9]", target) or not re.match(NUMBER, target) for target in targets):
         return np.array(targets)
+    numbers = np.array(targets, float)
     integers = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
     return numbers.astype(np.int64) if integers else numbers
 

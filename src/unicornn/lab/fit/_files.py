@@ -1,8 +1,10 @@
-"""Readers of files of time series, by suffix: .csv, .parquet, .ts, .tsv, .npz, and folders of .wav files."""
+"""Readers of files of time series, by suffix, and of folders of such files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,31 @@ import numpy as np
 from unicornn.errors import BadValue, CorruptData, MissingData
 from unicornn.lab.data._archives import opened, ordinary
 from unicornn.lab.data._formats import read_npz
-from unicornn.lab.data._ts import iterate_ts, parse_targets, parse_values
-from unicornn.lab.fit._data import Data
-from unicornn.lab.fit._tables import CELLS, Reading, read_table
-from unicornn.lab.fit._wav import read_folder
+from unicornn.lab.data._ts import NUMBER, check_text, iterate_ts, parse_targets, parse_values
+from unicornn.lab.fit._data import SOUNDS, TABLES, TEXT, Data, Reading
 
-TABLES = (".csv", ".csv.gz", ".parquet")
+CELLS = 1 << 18  # of other formats than tables, read at a time
+
+CONVERSIONS = {
+    ".json": "pandas.read_json({0!r}).to_parquet('series.parquet')",
+    ".xls": "pandas.read_excel({0!r}).to_parquet('series.parquet')",
+    ".ods": "pandas.read_excel({0!r}).to_parquet('series.parquet')",
+    ".pkl": "pandas.read_pickle({0!r}).to_parquet('series.parquet')",
+    ".pickle": "pandas.read_pickle({0!r}).to_parquet('series.parquet')",
+    ".h5": "pandas.read_hdf({0!r}).to_parquet('series.parquet')",
+    ".hdf5": "pandas.read_hdf({0!r}).to_parquet('series.parquet')",
+    ".orc": "pandas.read_orc({0!r}).to_parquet('series.parquet')",
+    ".dta": "pandas.read_stata({0!r}).to_parquet('series.parquet')",
+    ".sas7bdat": "pandas.read_sas({0!r}).to_parquet('series.parquet')",
+    ".nc": "xarray.open_dataset({0!r}).to_dataframe().reset_index().to_parquet('series.parquet')",
+    ".arff": "pandas.DataFrame(scipy.io.arff.loadarff({0!r})[0]).to_parquet('series.parquet')",
+    ".mat": "numpy.savez('series.npz', X=scipy.io.loadmat({0!r})['X'])",
+    ".pt": "numpy.savez('series.npz', X=torch.load({0!r}).numpy())",
+    ".mp3": "ffmpeg -i {0} recordings/1.wav",
+    ".ogg": "ffmpeg -i {0} recordings/1.wav",
+    ".m4a": "ffmpeg -i {0} recordings/1.wav",
+}
+"""Lines that convert files of other formats."""
 
 
 def read(path: Path, target: str | None = None, **options: Any) -> Data:
@@ -38,7 +59,8 @@ def read(path: Path, target: str | None = None, **options: Any) -> Data:
         >>> data.ids, data.channels, data.target.tolist(), data.series[0].ravel().tolist()
         (['a', 'b'], ['x'], ['Ann', 'Bob'], [1.5, 2.5])
     """
-    return _join(path, _parts(path, Reading(target, **options), whole_series=False)).check(path)
+    reading = Reading(target, **options)
+    return _finish(path, Data.join(_parts(path, reading, whole_series=False)), reading)
 
 
 def stream(path: Path, target: str | None = None, *, whole_series: bool = True, **options: Any) -> Iterator[Data]:
@@ -59,61 +81,100 @@ def stream(path: Path, target: str | None = None, *, whole_series: bool = True, 
         ...     [name for data in stream(path) for name in data.ids]
         ['a', 'b']
     """
+    reading = Reading(target, **options)
+    if reading.resample is not None and not whole_series:  # needs all of a series
+        yield read(path, target, **options)
+        return
     batch: list[Data] = []
     cells, enough = 0, 0 if _is_table(path) else CELLS
-    for part in _parts(path, Reading(target, **options), whole_series):
+    for part in _parts(path, reading, whole_series):
         batch.append(part)
         cells += sum(x.size for x in part.series)
         if cells >= enough:
-            yield _join(path, batch).check(path, complete=whole_series)
+            yield _finish(path, Data.join(batch), reading, whole_series)
             batch, cells = [], 0
     if batch:
-        yield _join(path, batch).check(path)
+        yield _finish(path, Data.join(batch), reading, whole_series)
 
 
-def _is_table(path: Path) -> bool:
-    return path.name.lower().endswith(TABLES)
+def has_targets(path: Path) -> bool:
+    """Whether a file has targets without ``--target``: .ts and .tsv, and folders named by class."""
+    return path.suffix.lower() in (".ts", ".tsv") or (path.is_dir() and any(each.is_dir() for each in path.iterdir()))
 
 
-def _parts(path: Path, columns: Reading, whole_series: bool) -> Iterator[Data]:
-    """Parts of the file: chunks of a table, single series of other formats, all of an .npz."""
-    if not path.exists():
-        raise MissingData(f"{path}: expected a file of time series, or a folder of .wav files, found nothing there")
-    ordinary(path)
-    if path.is_dir():
-        return read_folder(path, columns.target)
-    if _is_table(path):
-        return read_table(path, columns, whole_series)
-    readers: dict[str, Callable[[Path, str | None], Iterator[Data]]] = {".ts": _ts, ".tsv": _tsv, ".npz": _npz}
-    if path.suffix.lower() not in readers:
-        known = ", ".join([*TABLES, *readers])
-        raise BadValue(f"FILE: expected a name that ends in {known}, or a folder of .wav files, got {path.name}")
-    if columns.id or columns.time or columns.drop:
-        raise BadValue(f"--id, --time, --drop: expected with tables ({', '.join(TABLES)}) only, got {path.name}")
-    return readers[path.suffix.lower()](path, columns.target)
+def _finish(path: Path, data: Data, reading: Reading, complete: bool = True) -> Data:
+    """Series that are checked, with targets as numbers if all are, without those that are to be left out.
 
-
-def _join(path: Path, parts: Iterable[Data]) -> Data:
-    data = Data.join(parts)
-    if data.target is not None and path.suffix.lower() in (".ts", ".tsv"):
+    Targets stay text if the series are not ``complete``: those of other parts may not be numbers.
+    """
+    if data.target is not None and data.target.dtype.kind in TEXT and complete:
         data.target = parse_targets(data.target.tolist())
+    if reading.skip_unlabelled and not (labelled := data.labelled()).all():
+        data = data.select(np.flatnonzero(labelled))
+        data.notes = [*data.notes, f"{(~labelled).sum():,} series without a target left out (--skip-unlabelled)"]
+    data.check(path, complete)
+    if reading.resample is not None:
+        data = data.resample(reading.resample)
+        data.reading = {**data.reading, "resample": reading.resample}
+        data.notes = [*data.notes, f"resampled with a period of {reading.resample}"]
     return data
 
 
-def _ts(path: Path, target: str | None) -> Iterator[Data]:
+def _is_table(path: Path) -> bool:
+    """Whether a file is a table; a .tsv is one if it has a header, unlike those of the UCR archive."""
+    if path.suffix.lower() == ".tsv":
+        with opened(path) as file:
+            second = file.readline().decode("latin-1").split("\t")[1:2]
+        return bool(second) and re.match(rf"{NUMBER}|^\??$", second[0].strip()) is None
+    return path.name.lower().endswith(TABLES)
+
+
+def _parts(path: Path, reading: Reading, whole_series: bool) -> Iterator[Data]:
+    """Parts of the file: chunks of a table, single series of other formats, all of an .npz."""
+    if not path.exists():
+        raise MissingData(f"{path}: expected a file of time series or a folder of such files, found nothing there")
+    ordinary(path)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in SOUNDS:
+        from unicornn.lab.fit._folders import read_folder
+
+        return read_folder(path, reading)
+    if _is_table(path):
+        try:
+            from unicornn.lab.fit._tables import read_table
+        except ImportError as error:
+            raise ImportError(f"{path}: reading tables needs pyarrow: pip install 'unicornn[fit]'") from error
+        return read_table(path, reading, whole_series)
+    readers: dict[str, Callable[[Path, Reading], Iterator[Data]]] = {
+        ".ts": _ts, ".tsv": _tsv, ".npz": _npz, ".npy": _npy,
+    }  # fmt: skip
+    if suffix not in readers:
+        known = ", ".join([*TABLES, *readers, *SOUNDS])
+        convert = f"; convert it: {CONVERSIONS[suffix].format(path.name)}" if suffix in CONVERSIONS else ""
+        raise BadValue(f"FILE: expected a name that ends in {known}, or a folder, got {path.name}{convert}")
+    if reading.id or reading.time or reading.drop or reading.form:
+        raise BadValue(
+            f"--id, --time, --drop, --form: expected with tables ({', '.join(TABLES)}) only, got {path.name}"
+        )
+    return readers[suffix](path, reading)
+
+
+def _ts(path: Path, reading: Reading) -> Iterator[Data]:
     for number, x, label in iterate_ts(path):
-        if label is None and target is not None:
+        if label is None and reading.target is not None:
             raise BadValue(f"--target: expected a .ts file with @classLabel or @targetLabel true, got {path.name}")
         labels = None if label is None else np.array([label])
         yield Data("ts", [x], [f"line {number}"], [f"channel{i}" for i in range(x.shape[1])], labels)
 
 
-def _tsv(path: Path, target: str | None) -> Iterator[Data]:
+def _tsv(path: Path, reading: Reading) -> Iterator[Data]:
     """The UCR archive's format: one series per line, class first; shorter series are padded with missing values."""
     empty = True
     with opened(path) as file:
         for number, raw in enumerate(file, 1):
-            label, *cells = raw.decode("latin-1").strip("\r\n").split("\t")
+            line = raw.decode("latin-1").strip("\r\n")
+            check_text(path, number, line)
+            label, *cells = line.split("\t")
             if not label and not cells:
                 continue
             if not cells:
@@ -129,13 +190,31 @@ def _tsv(path: Path, target: str | None) -> Iterator[Data]:
         raise CorruptData(f"{path}: expected one series per line, got none")
 
 
-def _npz(path: Path, target: str | None) -> Iterator[Data]:
+def _npy(path: Path, reading: Reading) -> Iterator[Data]:
+    """An array (n, N) or (n, N, d)."""
+    if reading.target is not None:
+        line = "numpy.savez('series.npz', X=X, y=y)"
+        raise BadValue(f"--target: expected a file with targets, got {path.name}; save both in one file: {line}")
+    try:
+        with path.open("rb") as file:
+            array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CorruptData(f"{path}: expected an .npy of numbers: {error}") from error
+    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3):
+        raise CorruptData(f"{path}: expected an array (n, N) or (n, N, d), got {getattr(array, 'shape', 'several')}")
+    yield _from_arrays(path, {"X": array}, reading, "npy: array")
+
+
+def _npz(path: Path, reading: Reading) -> Iterator[Data]:
     """Arrays X (n, N) or (n, N, d), or values (total steps, d) and lengths (n,); the target by its name."""
-    arrays = read_npz(path)
+    yield _from_arrays(path, read_npz(path), reading, "npz: X")
+
+
+def _from_arrays(path: Path, arrays: dict[str, np.ndarray], reading: Reading, form: str) -> Data:
     if "X" in arrays and arrays["X"].ndim in (2, 3):
         X = arrays["X"]
         series = list(X[:, :, None] if X.ndim == 2 else X)
-        form = f"npz: X of shape {X.shape}"
+        form = f"{form} of shape {X.shape}"
     elif {"values", "lengths"} <= arrays.keys():
         values, lengths = arrays["values"], arrays["lengths"]
         if values.ndim not in (1, 2) or lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not len(lengths):
@@ -148,9 +227,11 @@ def _npz(path: Path, target: str | None) -> Iterator[Data]:
         form = "npz: values and lengths"
     else:
         raise CorruptData(f"{path}: expected X (n, N) or (n, N, d), or values and lengths, got {', '.join(arrays)}")
-    if target is not None and (target not in arrays or arrays[target].shape != (len(series),)):
-        names = ", ".join(arrays)
-        raise BadValue(f"--target: expected an array ({len(series)},) in {path.name}, got {target!r} of {names}")
+    for option, name in (("--target", reading.target), ("--groups", reading.groups)):
+        if name is not None and (name not in arrays or arrays[name].shape != (len(series),)):
+            names = ", ".join(arrays)
+            raise BadValue(f"{option}: expected an array ({len(series)},) in {path.name}, got {name!r} of {names}")
     channels = [f"channel{i}" for i in range(series[0].shape[1] if series else 0)]
-    ids = [str(i) for i in range(len(series))]
-    yield Data(form, series, ids, channels, None if target is None else arrays[target])
+    data = Data(form, series, [str(i) for i in range(len(series))], channels)
+    target, groups = (None if name is None else arrays[name] for name in (reading.target, reading.groups))
+    return replace(data, target=target, groups=groups)

@@ -44,6 +44,7 @@ def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -
     estimator.channel_names_ = data.channels
     if target is not None:
         estimator.about_["target"] = target
+    estimator.about_["reading"] = data.reading
     estimator.save_pretrained(out)
     return estimator
 

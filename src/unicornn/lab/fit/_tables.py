@@ -1,282 +1,197 @@
-"""CSV and Parquet tables: series in long form (one row per step) or in wide form (one row per series)."""
+"""Series in tables: long (one row per step), wide (one row per series) or nested (lists in cells)."""
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from unicornn.errors import BadValue, CorruptData
-from unicornn.lab.data._archives import opened
-from unicornn.lab.fit._data import Data
-
-IDS = ("series", "series_id", "id", "case", "case_id")
-TIMES = ("time", "timestamp", "t", "step")
-OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-CELLS = 1 << 18  # read at a time, which needs about 60 MB
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Options for reading a file.
-
-    Attributes:
-        target: Column or array of the targets.
-        id: Column of series names, in a table.
-        time: Column of times, in a long table.
-        drop: Columns of a table to leave out.
-        ignored: Columns of a table to leave out if they exist.
-    """
-
-    target: str | None = None
-    id: str | None = None
-    time: str | None = None
-    drop: Sequence[str] = ()
-    ignored: Sequence[str] = ()
+from unicornn.errors import CorruptData
+from unicornn.lab.fit._chunks import Chunk
+from unicornn.lab.fit._data import Data, Reading
+from unicornn.lab.fit._layout import Layout, identify
+from unicornn.lab.fit._sources import open_table
 
 
 @dataclass
 class _Seen:
-    """State kept between the parts of a table: targets and last times of the series, and which have values."""
+    """State kept between the chunks of a table."""
 
-    targets: dict[Any, Any] = field(default_factory=dict)
-    last_time: dict[Any, float] = field(default_factory=dict)
-    has_values: dict[Any, bool] = field(default_factory=dict)
+    labels: dict[str, dict[str, object]] = field(default_factory=lambda: {"target": {}, "groups": {}})
+    last_time: dict[str, float] = field(default_factory=dict)
+    has_values: dict[str, bool] = field(default_factory=dict)
+    last_name: str = ""
 
 
-def read_table(path: Path, columns: Reading, whole_series: bool) -> Iterator[Data]:
-    """Yields the table in parts: long form if it has a column of series names, otherwise wide form.
+def read_table(path: Path, reading: Reading, whole_series: bool, name: str | None = None) -> Iterator[Data]:
+    """Yields the series of a table in parts.
 
-    With ``whole_series``, parts of a long table end where a series ends, and the rows of a series must be consecutive.
+    Args:
+        path: File.
+        reading: Options.
+        whole_series: Whether each series is yielded in one part, so that its rows must be consecutive.
+        name: Name of the single series in the table, if it is one.
     """
-    chunks = _chunks(path, columns.id)
-    first = next(chunks, None)
-    if first is None or not len(first):
+    table = open_table(path, reading)
+    first = next(table.chunks, None)
+    if first is None or not first.rows:
         raise CorruptData(f"{path}: expected a header and at least one row, got none")
-    explicit_time = columns.time
-    columns = _identify(path, columns, [str(c) for c in first.columns])
-    chunks = itertools.chain([first], chunks)
-    chunks = (chunk.drop(columns=columns.drop) for chunk in chunks)
-    if columns.id is None:
-        if explicit_time is not None:
-            raise BadValue(f"--time: expected a table in long form, with a column of series (--id), got {path.name}")
-        for chunk in chunks:
-            yield _wide(path, chunk, columns.target)
-        return
-    if whole_series:
-        chunks = _cut_between_series(path, chunks, columns.id)
-    seen = _Seen()
-    for chunk in chunks:
-        yield _long(path, chunk, columns, seen)
+    layout = identify(path, table, first, reading, single=name is not None)
+    assemble, seen = _Assembler(path, layout, reading, name), _Seen()
+    parts = (assemble(chunk, seen, whole_series) for chunk in itertools.chain([first], table.chunks))
+    yield from _join_cut_series(parts) if whole_series and layout.form in ("long", "single") else parts
     if empty := [name for name, has_values in seen.has_values.items() if not has_values]:
         raise CorruptData(f"{path}: expected finite values in series {empty[0]}, got none")
 
 
-def _identify(path: Path, columns: Reading, names: list[str]) -> Reading:
-    """Checks the named columns against the table's, and finds those that were not named."""
-    if duplicates := {c for c in names if names.count(c) > 1}:
-        raise CorruptData(f"{path}: expected each column once, got {min(duplicates)!r} more often")
-    named = [("--target", columns.target), ("--id", columns.id), ("--time", columns.time)]
-    for option, column in [*named, *(("--drop", column) for column in columns.drop)]:
-        if column is not None and column not in names:
-            known = ", ".join(names[:20])
-            raise BadValue(f"{option}: expected a column of {path.name}, got {column!r}; there are {known}")
-    used = columns.id, columns.time, columns.target
-    drop = [c for c in names if c in columns.drop or (c in columns.ignored and c not in used)]
-    left = [c for c in names if c not in drop]
-    series = columns.id or next(filter(_names_series, left), None)
-    time = columns.time or next((c for c in left if c.lower() in TIMES), None)
-    return Reading(columns.target, series, time, drop)
+def _join_cut_series(parts: Iterator[Data]) -> Iterator[Data]:
+    """Holds back the last series of each part, which may continue in the next."""
+    rest = None
+    for part in parts:
+        joined = part if rest is None else Data.join([rest, part])
+        if len(joined.ids) > 1:
+            yield joined.select(range(len(joined.ids) - 1))
+        rest = joined.select([len(joined.ids) - 1])
+    if rest is not None:
+        yield rest
 
 
-def _names_series(column: str) -> bool:
-    return column.lower() in IDS
+@dataclass
+class _Assembler:
+    """Makes series of the rows of a table."""
 
+    path: Path
+    layout: Layout
+    reading: Reading
+    name: str | None
 
-def _cut_between_series(path: Path, chunks: Iterator[pd.DataFrame], column: str) -> Iterator[pd.DataFrame]:
-    """The chunks, cut again so that each series is in one of them."""
-    finished: set[Any] = set()
+    def __call__(self, chunk: Chunk, seen: _Seen, whole_series: bool) -> Data:
+        layout = self.layout
+        if layout.form == "nested":
+            series = self._lists(chunk)
+        else:
+            hint = "" if layout.target else "--target names the column to predict, "
+            values = chunk.numbers(layout.values, f"; {hint}--drop leaves a column out")
+            series = self._rows_as_series(chunk, values) if layout.form == "wide" else []
+        if layout.form in ("wide", "nested"):
+            codes = np.arange(chunk.rows)
+            firsts, names = codes, self._row_names(chunk, seen)
+        else:
+            codes, names = (np.zeros(chunk.rows, int), [str(self.name)]) if self.name else chunk.names(str(layout.id))
+            order = np.argsort(codes, kind="stable")
+            starts = np.searchsorted(codes[order], np.arange(len(names)))
+            firsts, series = order[starts], np.split(values[order], starts[1:])
+            if whole_series:
+                self._check_together(chunk, codes, names, seen)
+        for name, x in zip(names, series, strict=True):
+            seen.has_values[name] = seen.has_values.get(name, False) or not np.isnan(x).all()
+        times: list[np.ndarray] = []
+        if layout.time is not None:
+            t = chunk.times(layout.time)
+            self._check_times(chunk, t, codes, order, names, seen)
+            times = np.split(t[order], starts[1:])
+        labels: dict[str, Any] = {
+            kind: self._labels(chunk, column, codes, firsts, names, seen.labels[kind], kind)
+            for kind, column in (("target", layout.target), ("groups", layout.groups))
+            if column is not None
+        }
+        data = Data(layout.about, series, names, layout.channels, times=times, **labels)
+        data.notes, data.reading = layout.notes, layout.reading()
+        return data
 
-    def finish(part: pd.DataFrame) -> pd.DataFrame:
-        names = set(pd.unique(part[column]))
-        if again := names & finished:
-            name = next(iter(again))
-            line = _line(part, int(np.flatnonzero(part[column] == name)[0]))
-            raise CorruptData(f"{path}, line {line}: expected the rows of series {name} together, got more of them")
-        finished.update(names)
-        return part
+    def _row_names(self, chunk: Chunk, seen: _Seen) -> list[str]:
+        """Names of the series of a wide table, each of which has one row."""
+        if self.layout.id is None:
+            return [f"line {chunk.line + row}" for row in range(chunk.rows)]
+        codes, different = chunk.names(self.layout.id)
+        names = [different[code] for code in codes]
+        again = np.array([name in seen.has_values for name in names]) | pd.Series(codes).duplicated().to_numpy()
+        if again.any():
+            row = int(again.argmax())
+            expected = f"expected one row for series {names[row]}, got another; --form long for one row per step"
+            raise CorruptData(f"{self.path}, line {chunk.line + row}: {expected}")
+        return names
 
-    rest = pd.DataFrame()
-    for chunk in chunks:
-        table = pd.concat([rest, chunk]) if len(rest) else chunk
-        _check_complete(path, table, column)
-        others = np.flatnonzero((table[column] != table[column].iloc[-1]).to_numpy())
-        end = int(others[-1]) + 1 if len(others) else 0
-        if end:
-            yield finish(table.iloc[:end])
-        rest = table.iloc[end:]
-    yield finish(rest)
+    def _rows_as_series(self, chunk: Chunk, values: np.ndarray) -> list[np.ndarray]:
+        """Rows (channels * steps,) as series (N, channels); shorter ones end with missing values."""
+        steps = values.reshape(chunk.rows, len(self.layout.channels), -1).transpose(0, 2, 1)
+        known = ~np.isnan(steps).all(2)
+        if len(empty := np.flatnonzero(~known.any(1))):
+            raise CorruptData(f"{self.path}, line {chunk.line + empty[0]}: expected values, got an empty row")
+        ends = known.shape[1] - known[:, ::-1].argmax(1)
+        return [x[:end] for x, end in zip(steps, ends, strict=True)]
 
+    def _lists(self, chunk: Chunk) -> list[np.ndarray]:
+        """Series (N, channels) from columns of lists."""
+        channels, expected = [], np.zeros(0, int)
+        for name in self.layout.values:
+            column = chunk.column(name)
+            kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+            if not any(is_(column.type) for is_ in kinds):
+                raise CorruptData(f"{self.path}: expected lists of numbers in column {name!r}, got {column.type}")
+            lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(int)
+            expected = expected if len(expected) else lengths
+            if len(bad := np.flatnonzero((lengths == 0) | (lengths != expected))):
+                got = f"{lengths[bad[0]]} in column {name!r}"
+                wanted = f"expected lists of one length >= 1 in line {chunk.line + bad[0]}"
+                raise CorruptData(f"{self.path}: {wanted}, got {got}")
+            flat = Chunk(self.path, chunk.line, {name: 0}, [column.flatten()])
+            channels.append(flat.numbers([name], "; lists of numbers are supported"))
+        return np.split(np.concatenate(channels, 1), np.cumsum(expected)[:-1])
 
-def _chunks(path: Path, id_column: str | None) -> Iterator[pd.DataFrame]:
-    """The table in chunks of about ``CELLS`` cells, so that its text is never in memory as a whole."""
-    if path.suffix.lower() == ".parquet":
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise ImportError(f"{path}: reading Parquet needs pyarrow: pip install 'unicornn[fit]'") from error
-        try:
-            file = pq.ParquetFile(path)
-            for batch in file.iter_batches(_rows_at_once(len(file.schema_arrow))):
-                yield batch.to_pandas()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorruptData(f"{path}: expected a Parquet file: {error}") from error
-        return
-    options: dict[str, Any] = {"skipinitialspace": True, "low_memory": False, "float_precision": "round_trip"}
-    try:
-        with opened(path) as file:
-            columns = list(map(str, pd.read_csv(file, nrows=0, **options)))
-        for separator, name in OTHER_SEPARATORS.items():
-            if len(columns) == 1 and separator in columns[0]:
-                raise CorruptData(f"{path}, line 1: expected columns separated by commas, got {name}")
-        # As text: 01 is not 1, and a name must not be a number in one chunk and text in the next.
-        options["dtype"] = {c: str for c in columns if c == id_column or _names_series(c)}
-        with opened(path) as file, pd.read_csv(file, chunksize=_rows_at_once(len(columns)), **options) as chunks:
-            for chunk in chunks:
-                if not isinstance(chunk.index, pd.RangeIndex):  # pandas uses surplus cells as row names
-                    raise CorruptData(f"{path}: expected {len(columns)} cells in a row, as in the header, got more")
-                yield chunk
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OverflowError) as error:
-        if "out of memory" in str(error):
-            raise MemoryError(f"{path}: {error}") from error
-        raise CorruptData(f"{path}{_rephrase(str(error))}") from error
+    def _labels(
+        self, chunk: Chunk, column: str, codes: np.ndarray, firsts: np.ndarray, names: list[str],
+        known: dict[str, object], kind: str,
+    ) -> np.ndarray:  # fmt: skip
+        """The target or group of each series (n,); an error if it differs between rows."""
+        label, values = chunk.labels(column)
+        if (label < 0).any():  # [-1] is the value of a missing label
+            values = np.append(values, "") if values.dtype.kind == "U" else np.append(values.astype(float), np.nan)
+        of_series = label[firsts]
+        for i, name in enumerate(names):
+            known.setdefault(name, values[of_series[i]])
+        earlier = np.array([known[name] for name in names])
+        different = (label != of_series[codes]) | (earlier != values[of_series])[codes] & (label >= 0)
+        if different.any():
+            row = int(different.argmax())
+            name = names[codes[row]]
+            expected = f"expected one {kind.rstrip('s')} for series {name}, got {known[name]} and {values[label[row]]}"
+            raise CorruptData(f"{self.path}, line {chunk.line + row}: {expected}")
+        return values[of_series]
 
+    def _check_together(self, chunk: Chunk, codes: np.ndarray, names: list[str], seen: _Seen) -> None:
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        begun: set[str] = set()
+        for row in starts:
+            name = names[codes[row]]
+            if name in begun or (name in seen.has_values and (row or name != seen.last_name)):
+                expected = f"expected the rows of series {name} together, got more of them"
+                raise CorruptData(f"{self.path}, line {chunk.line + row}: {expected}")
+            begun.add(name)
+        seen.last_name = names[codes[-1]]
 
-def _rows_at_once(columns: int) -> int:
-    return max(1, CELLS // max(1, columns))
-
-
-def _rephrase(error: str) -> str:
-    """A parser error of pandas in the form of ours, with the line if it is known."""
-    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
-        return f", line {match[2]}: expected {match[1]} cells, as in the header, got {match[3]}"
-    if match := re.search(r"EOF inside string starting at row (\d+)", error):
-        return f", line {int(match[1]) + 1}: expected a closing quotation mark, got the end of the file"
-    return f": expected a table: {error.removeprefix('Error tokenizing data. C error: ').strip()}"
-
-
-def _numbers(path: Path, chunk: pd.DataFrame, columns: list[str], target: str | None) -> np.ndarray:
-    """Columns as float64, with NaN for empty cells; errors name the line of a cell that is not a number."""
-    table = chunk[columns]
-    for column in columns:
-        if table[column].dtype.kind in "mMc":
-            raise CorruptData(f"{path}: expected numbers in column {column!r}, got {table[column].dtype}")
-    try:
-        numbers = table.apply(pd.to_numeric, errors="coerce").astype(np.float64)
-    except OverflowError as error:
-        raise CorruptData(f"{path}: expected numbers that fit into 64 bits: {error}") from error
-    bad = numbers.isna().to_numpy() & table.notna().to_numpy()
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise CorruptData(
-            f"{path}, line {_line(chunk, row)}: expected a number in column {columns[column]!r}, got "
-            f"{table.iloc[row, column]!r}" + ("" if target else "; --target names the column to predict")
-        )
-    return numbers.to_numpy()
-
-
-def _line(chunk: pd.DataFrame, row: int) -> int:
-    return int(chunk.index[row]) + 2  # lines count from one, and the first is the header
-
-
-def _check_complete(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
-    """A column without missing values, as numbers or text."""
-    missing = chunk[column].isna().to_numpy()
-    if missing.any():
-        raise CorruptData(f"{path}, line {_line(chunk, int(missing.argmax()))}: expected a value in column {column!r}")
-    values = chunk[column].to_numpy()
-    return values.astype(str) if values.dtype.kind not in "fiub" else values
-
-
-def _wide(path: Path, chunk: pd.DataFrame, target: str | None) -> Data:
-    steps = [c for c in map(str, chunk.columns) if c != target]
-    if not steps:
-        raise CorruptData(f"{path}: expected columns of values, got only {target!r}")
-    series, ids = [], []
-    for row, x in enumerate(_numbers(path, chunk, steps, target)):
-        known = np.flatnonzero(~np.isnan(x))
-        if not len(known):
-            raise CorruptData(f"{path}, line {_line(chunk, row)}: expected values, got an empty row")
-        series.append(x[: known[-1] + 1, None])  # shorter series end with empty cells
-        ids.append(f"line {_line(chunk, row)}")
-    targets = None if target is None else _check_complete(path, chunk, target)
-    return Data("wide: one row per series, one column per step", series, ids, ["value"], targets)
-
-
-def _long(path: Path, chunk: pd.DataFrame, columns: Reading, seen: _Seen) -> Data:
-    channels = [c for c in map(str, chunk.columns) if c not in (columns.id, columns.time, columns.target)]
-    if not channels:
-        raise CorruptData(f"{path}: expected columns of values beside {columns.id!r}, got none")
-    values = _numbers(path, chunk, channels, columns.target)
-    labels = None if columns.target is None else _check_complete(path, chunk, columns.target)
-    times = None if columns.time is None else _times(path, chunk, columns.time)
-    codes, names = pd.factorize(_check_complete(path, chunk, str(columns.id)))
-    ends = np.cumsum(np.bincount(codes))
-    rows_of = dict(zip(names, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True))
-    for name, rows in rows_of.items():
-        seen.has_values[name] = seen.has_values.get(name, False) or not np.isnan(values[rows]).all()
-        if labels is not None:
-            different = np.flatnonzero(labels[rows] != seen.targets.setdefault(name, labels[rows[0]]))
-            if len(different):
-                line, got = _line(chunk, rows[different[0]]), labels[rows[different[0]]]
-                expected = f"expected one target for series {name}, got {seen.targets[name]} and {got}"
-                raise CorruptData(f"{path}, line {line}: {expected}")
-        if times is not None:
-            _check_ascending(path, chunk, name, rows, times, seen.last_time.get(name, -np.inf))
-            seen.last_time[name] = float(times[rows[-1]])
-    return Data(
-        f"long: one row per step, series by {columns.id!r}" + (f", times by {columns.time!r}" if columns.time else ""),
-        [values[rows] for rows in rows_of.values()],
-        [str(name) for name in rows_of],
-        channels,
-        None if labels is None else np.array([seen.targets[name] for name in rows_of]),
-        [] if times is None else [times[rows] for rows in rows_of.values()],
-    )
-
-
-def _times(path: Path, chunk: pd.DataFrame, column: str) -> np.ndarray:
-    """Times as numbers; dates in seconds."""
-    values = chunk[column]
-    if values.dtype.kind in "fiu":
-        return values.to_numpy(dtype=np.float64)
-    form = "ISO8601" if values.dtype.kind in "OTU" else None
-    dates = pd.to_datetime(values, errors="coerce", format=form, utc=True).dt.tz_localize(None)
-    no_date, no_number = (v.isna().to_numpy() for v in (dates, pd.to_numeric(values, errors="coerce")))
-    if no_date.any():
-        bad = no_number if 0 < no_number.sum() < no_date.sum() else no_date  # the column has mostly numbers, or dates
-        row = int(bad.argmax())
-        got = f"expected a time in column {column!r}, got {values.iloc[row]!r}"
-        raise CorruptData(f"{path}, line {_line(chunk, row)}: {got}")
-    return dates.astype("datetime64[ns]").to_numpy().astype(np.int64) / 1e9
-
-
-def _check_ascending(
-    path: Path, chunk: pd.DataFrame, name: Any, rows: np.ndarray, times: np.ndarray, last: float
-) -> None:
-    """Raises an error unless the times of a series ascend, starting from the last one of the previous chunk."""
-    series_times = times[rows]
-    before = np.concatenate([[last], series_times[:-1]])
-    bad = np.flatnonzero(~((series_times > before) & (series_times < np.inf)))
-    if len(bad):
-        line, time = _line(chunk, rows[bad[0]]), series_times[bad[0]]
-        if not np.isfinite(time):
-            raise CorruptData(f"{path}, line {line}: expected a time in series {name}, got {time}")
-        got = "the same time twice" if time == before[bad[0]] else "an earlier time than in its previous row"
-        raise CorruptData(f"{path}, line {line}: expected ascending times in series {name}, got {got}")
+    def _check_times(
+        self, chunk: Chunk, t: np.ndarray, codes: np.ndarray, order: np.ndarray, names: list[str], seen: _Seen
+    ) -> None:
+        """Raises an error unless the times of each series ascend, starting from the last one of the previous chunk."""
+        sorted_t, sorted_codes = t[order], codes[order]
+        last = np.array([seen.last_time.get(name, -np.inf) for name in names])
+        before = np.where(np.diff(sorted_codes, prepend=-1) > 0, last[sorted_codes], np.roll(sorted_t, 1))
+        ascending = (sorted_t > before) | (self.reading.resample is not None)
+        bad = np.flatnonzero(~(ascending & np.isfinite(sorted_t)))
+        if len(bad):
+            row, time, name = order[bad[0]], sorted_t[bad[0]], names[sorted_codes[bad[0]]]
+            place = f"{self.path}, line {chunk.line + row}: expected"
+            if not np.isfinite(time):
+                raise CorruptData(f"{place} a time in series {name}, got {time}")
+            got = "the same time twice" if time == before[bad[0]] else "an earlier time than in its previous row"
+            remedy = f"--resample PERIOD sorts and averages, --drop {self.layout.time} keeps the order of the rows"
+            raise CorruptData(f"{place} ascending times in series {name}, got {got}; {remedy}")
+        ends = np.flatnonzero(np.diff(sorted_codes, append=len(names)))
+        seen.last_time |= {names[sorted_codes[end]]: float(sorted_t[end]) for end in ends}
