@@ -1,10 +1,11 @@
-r"""
+"""
 From the paper's equation to a trained network
 ==============================================
 
-Run the paper by Rusch and Mishra, *UnICORNN: A recurrent model for learning very long time dependencies* (ICML 2021):
-each section states an equation or a proposition and evaluates it for a layer. Equations have the numbers of the PDF.
-You need ``pip install 'unicornn[train]'``.
+Run the paper by Rusch and Mishra, *UnICORNN: A recurrent model for learning very long
+time dependencies* (ICML 2021): each section states an equation or a proposition and
+evaluates it for a layer. Equations have the numbers of the PDF. You need ``pip install
+'unicornn[train]'``.
 """
 
 import matplotlib.pyplot as plt
@@ -24,12 +25,14 @@ torch.manual_seed(0)
 #
 # .. math:: y'' = -\left[\tanh(w \odot y + V u + b) + \alpha y\right]
 #
-# There is no damping, and neurons are independent: w is a vector. With the velocity z as a second variable it becomes a
-# first-order system, Eq. (2). Symplectic Euler with an effective time step :math:`a = \Delta t\, \hat\sigma(c)` per
-# neuron turns it into the layer, Eq. (6):
+# There is no damping, and neurons are independent: w is a vector. With the velocity z
+# as a second variable it becomes a first-order system, Eq. (2). Symplectic Euler with
+# an effective time step :math:`a = \Delta t\, \hat\sigma(c)` per neuron turns it into
+# the layer, Eq. (6):
 #
 # .. math::
-#    z_n &= z_{n-1} - a \odot \left[\tanh(w \odot y_{n-1} + V u_n + b) + \alpha y_{n-1}\right] \\
+#    z_n &= z_{n-1} - a \odot
+#    \left[\tanh(w \odot y_{n-1} + V u_n + b) + \alpha y_{n-1}\right] \\
 #    y_n &= y_{n-1} + a \odot z_n
 #
 # These are two lines of Python, and the layer computes the same:
@@ -58,9 +61,12 @@ plt.show()
 # ---------------
 # Without input, or with a constant one, the system conserves an energy, Eq. (4):
 #
-# .. math:: H(y, z) = \frac{1}{2} z^2 + \frac{\alpha}{2} y^2 + \frac{1}{w} \log(\cosh(w y + V u + b))
+# .. math::
+#    H(y, z) = \frac{1}{2} z^2 + \frac{\alpha}{2} y^2
+#    + \frac{1}{w} \log(\cosh(w y + V u + b))
 #
-# Symplectic Euler conserves a quantity close to H, so H stays within a band. Explicit Euler drifts away:
+# Symplectic Euler conserves a quantity close to H, so H stays within a band. Explicit
+# Euler drifts away:
 
 constant = torch.ones(3000, 1, 2)
 plots.energy(layer, constant).draw()
@@ -68,33 +74,35 @@ plots.energy(layer, constant).draw()
 # %%
 # Back in time
 # ------------
-# Each half of a step adds to one variable a function of the other, so it can be inverted: Eq. (7). In floating-point
-# arithmetic the inverse is exact up to rounding, which grows with the length. The layer rounds every increment to a
-# grid before adding it, and its inverse is exact at any length:
+# Each half of a step adds to one variable a function of the other, so it can be
+# inverted: Eq. (7). In floating-point arithmetic the inverse is exact up to rounding,
+# which grows with the length. The layer rounds every increment to a grid before adding
+# it, and its inverse is exact at any length:
 
 _, end = layer(u)
 start = layer.inverse(u, end)
 print("recovered start:", float(start.y.abs().max()), float(start.z.abs().max()))
 for N in (250, 1000, 4000):
     errors = theory.reconstruction_error(UnICORNN(2, 16, dt=0.2), torch.randn(N, 1, 2))
-    print(
-        f"N = {N}: error {float(errors.plain.max()):.1e} in plain float32, {float(errors.exact.max()):.0f} on the grid"
-    )
+    plain, exact = float(errors.plain.max()), float(errors.exact.max())
+    print(f"N = {N}: error {plain:.1e} in plain float32, {exact:.0f} on the grid")
 
 # %%
 # Volume
 # ------
-# The Jacobian of a step, Suppl. Eq. (21), has determinant one for all weights and inputs, so no direction of phase
-# space can shrink unless another grows.
+# The Jacobian of a step, Suppl. Eq. (21), has determinant one for all weights and
+# inputs, so no direction of phase space can shrink unless another grows.
 
 determinants = torch.linalg.det(theory.jacobian(layer, u).double())
-print("largest deviation of a determinant from 1:", float((determinants - 1).abs().max()))
+print(
+    "largest deviation of a determinant from 1:", float((determinants - 1).abs().max())
+)
 
 # %%
 # Proposition C.1: states are bounded
 # -----------------------------------
-# Starting from zero, Suppl. Eq. (7) bounds the hidden states by a constant times √t. Its proof holds for a time of
-# order 1/β; ``bounds`` computes the last step it covers.
+# Starting from zero, Suppl. Eq. (7) bounds the hidden states by a constant times √t.
+# Its proof holds for a time of order 1/β; ``bounds`` computes the last step it covers.
 
 short = UnICORNN(2, 16, dt=0.002)
 reach = theory.bounds(short, 1).steps
@@ -104,52 +112,70 @@ plots.bounds(short, torch.randn(min(reach, 400), 1, 2)).draw()
 # %%
 # Proposition 3.1: gradients do not explode
 # -----------------------------------------
-# Eq. (12) bounds the gradient of the loss by a polynomial in time, for one layer and a time of order 1/γ. Compare it
-# with the gradient of a loss on random targets:
+# Eq. (12) bounds the gradient of the loss by a polynomial in time, for one layer and a
+# time of order 1/γ. Compare it with the gradient of a loss on random targets:
 
 N = min(reach, 200)
 u, target = torch.randn(N, 1, 2), torch.randn(N, 1, 16)
 loss = (short(u)[0] - target).square().sum() / 2 / N
-largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(short.parameters())))
+largest = max(
+    float(g.abs().max()) for g in torch.autograd.grad(loss, list(short.parameters()))
+)
 limits = theory.bounds(short, N, float(target.abs().max()))
-print(f"largest gradient: {largest:.3g}; Eq. (12): {limits.gradient:.3g}; at any length: {limits.gradient_always:.3g}")
+print(f"largest gradient: {largest:.3g}; Eq. (12): {limits.gradient:.3g}")
+print(f"bound at any length: {limits.gradient_always:.3g}")
 
 # %%
-# Over long sequences gradients do grow exponentially, but slowly. :doc:`The page on the theory </theory>` derives the
-# rate, and ``suggest_dt`` returns a time step that keeps the growth small. For the lengths and time steps of the
-# paper's experiments it is modest.
+# Over long sequences gradients do grow exponentially, but slowly. :doc:`The page on the
+# theory </theory>` derives the rate, and ``suggest_dt`` returns a time step that keeps
+# the growth small. For the lengths and time steps of the paper's experiments it is
+# modest.
 #
 # Proposition 3.2: gradients do not vanish
 # ----------------------------------------
-# Eq. (14) is the contribution of step k to the gradient at step n. It has no factor that vanishes as n - k grows:
+# Eq. (14) is the contribution of step k to the gradient at step n. It has no factor
+# that vanishes as n - k grows:
 
-plots.contributions(UnICORNN(2, 8, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)).draw()
+plots.contributions(
+    UnICORNN(2, 8, dt=0.05, dtype=torch.float64),
+    torch.randn(150, 1, 2, dtype=torch.float64),
+).draw()
 
 # %%
 # Compared with the gradient of an LSTM:
 
-plots.profile({"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch.randn(2000, 2, 2)).draw()
+plots.profile(
+    {"UnICORNN": UnICORNN(2, 16, 2), "LSTM": nn.LSTM(2, 16, 2)}, torch.randn(2000, 2, 2)
+).draw()
 
 # %%
 # Proposition C.4: several layers
 # -------------------------------
-# With L layers the leading term of a contribution is of order Δt to the power 2L - 1, Suppl. Eq. (74). That is the
-# order along one path through the layers; all paths together are much larger, and of order Δt for any number of layers:
+# With L layers the leading term of a contribution is of order Δt to the power 2L - 1,
+# Suppl. Eq. (74). That is the order along one path through the layers; all paths
+# together are much larger, and of order Δt for any number of layers:
 
-deep, u = UnICORNN(2, 8, 3, dt=0.05, dtype=torch.float64), torch.randn(150, 1, 2, dtype=torch.float64)
+deep, u = (
+    UnICORNN(2, 8, 3, dt=0.05, dtype=torch.float64),
+    torch.randn(150, 1, 2, dtype=torch.float64),
+)
 plots.contributions(deep, u).draw()
 
 # %%
-# Residual connections, Suppl. Eq. (75), shorten the paths. :doc:`The page on the theory </theory>` measures the powers.
+# Residual connections, Suppl. Eq. (75), shorten the paths. :doc:`The page on the theory
+# </theory>` measures the powers.
 #
 # A trained network
 # -----------------
-# The input is eight rows of a handwritten digit, then noise up to 200 steps; the target is the digit. A few seconds of
-# training are enough to see the network learn.
+# The input is eight rows of a handwritten digit, then noise up to 200 steps; the target
+# is the digit. A few seconds of training are enough to see the network learn.
 
 images, labels = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
 images = images.float().view(-1, 8, 8)
-network, readout = UnICORNN(8, 32, 2, dt=0.25, alpha=13.0, gradient="stored"), nn.Linear(32, 10)
+network, readout = (
+    UnICORNN(8, 32, 2, dt=0.25, alpha=13.0, gradient="stored"),
+    nn.Linear(32, 10),
+)
 parameters = [*network.parameters(), *readout.parameters()]
 optimiser = torch.optim.Adam(parameters, 1e-2)
 norms, accuracy = [], []
@@ -163,7 +189,8 @@ for _ in range(250):
     optimiser.step()
     accuracy.append((logits.argmax(1) == labels[chosen]).float().mean().item())
     norms.append([float(w.detach().abs().max()) for w in network.w])
-print(f"accuracy over the last 20 batches: {sum(accuracy[-20:]) / 20:.2f}; guessing would give 0.10")
+print(f"accuracy over the last 20 batches: {sum(accuracy[-20:]) / 20:.2f}")
+print("guessing: 0.10")
 plt.plot(torch.tensor(accuracy).unfold(0, 10, 1).mean(1))
 plt.xlabel("batch")
 plt.ylabel("accuracy, mean of ten batches")
@@ -172,8 +199,9 @@ plt.show()
 # %%
 # Time steps and norms
 # --------------------
-# Fig. 5 of the paper shows the time steps of a trained network's neurons, and Fig. 7 the norms of w during training, on
-# which the bounds depend. The same for the network above:
+# Fig. 5 of the paper shows the time steps of a trained network's neurons, and Fig. 7
+# the norms of w during training, on which the bounds depend. The same for the network
+# above:
 
 plots.time_steps(network).draw()
 
