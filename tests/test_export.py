@@ -66,26 +66,55 @@ def test_layer_over_sequences(tmp_path, options):
         close(got, value)
 
 
+READOUTS = [
+    "last", "mean", "energy", "state", "every_step", "last(norm=batch)+mean(norm=start)", "last+energy+state",
+    "mean+energy(segments=3)", "energy(segments=2, from_rest=True, pool=moments)", "energy(mirrored=True)",
+]  # fmt: skip
+
+
+def random_network(rng):
+    """A network with random settings, and its kind of file."""
+    d, m, L, patch, outputs = (int(rng.choice(sizes)) for sizes in ([1, 3], [1, 5, 8], [1, 2, 3], [1, 1, 3], [1, 3]))
+    kind, both, text = "step" if rng.random() < 0.3 else "sequence", rng.random() < 0.2, rng.random() < 0.2
+    read = str(rng.choice(READOUTS if kind == "sequence" else ["last", "state", "last+energy+state", "every_step"]))
+    patch, both = 1 if read == "every_step" else patch, both and kind == "sequence" and "segments" not in read
+    dtype = torch.float64 if rng.random() < 0.2 else torch.float32
+    rnn = UnICORNN(
+        d * patch, m, L, dt=float(10 ** rng.uniform(-2, -0.5)), alpha=float(rng.choice([0, 1, 8.4])), dtype=dtype,
+        bidirectional=bool(both), skip_layers=2 * int(L == 3), init=str(rng.choice(["paper", "spread"])),
+    )  # fmt: skip
+    options = {"readout": read, "patch": patch, "head_size": int(rng.choice([0, 4]))}
+    if text and read != "every_step":
+        network = models.TextClassifier(rnn, outputs, vectors=torch.randn(9, d), **options)
+        inputs = torch.randint(9, (9, 4))
+    else:
+        network = (models.Regressor if rng.random() < 0.5 else models.Classifier)(rnn, outputs, **options)
+        inputs = torch.randn(9, 4, d, dtype=dtype)
+    network(inputs)  # sets the mean and deviation of the features
+    return network.eval(), inputs, kind
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", export.KINDS)
-@pytest.mark.parametrize(
-    ("readout", "patch"), [("last", 1), ("energy", 1), ("last+energy+state", 3), ("every_step", 1)]
-)
-def test_networks(tmp_path, kind, readout, patch):
-    torch.manual_seed(1)
-    network = models.Network(UnICORNN(3 * patch, 6, 2), 4, readout=readout, patch=patch)
-    network(torch.randn(50, 8, 3))  # sets the mean and deviation of the features
-    run = session(export.onnx(network.eval(), tmp_path / "network.onnx", kind))  # compares 2,000 steps
-    assert run.get_outputs()[0].name == "output"
+@pytest.mark.parametrize("seed", range(200))
+def test_random_networks(tmp_path, seed):
+    torch.manual_seed(seed)
+    network, u, kind = random_network(np.random.default_rng(seed))
+    run = session(export.onnx(network, tmp_path / "network.onnx", kind))  # compares 2,000 steps
+    for b in (1, 4) if kind == "sequence" else ():
+        lengths = torch.tensor([9, 3, 5, 7][:b])
+        wanted = network(u[:, :b], lengths)
+        got = run.run(None, {"u": u[:, :b].numpy(), "lengths": lengths.numpy()})[0]
+        assert got.shape == wanted.shape
+        close(got, wanted, 1e-4)
 
 
 @pytest.mark.parametrize(
-    "readout", ["energy(segments=3)", "mean+energy(segments=3, from_rest=True, pool='moments')"], ids=str
+    "readout", ["mean+energy(segments=3)", "mean+energy(segments=3, from_rest=True, pool='moments')"], ids=str
 )
 def test_energies_of_short_segments_and_of_silence(tmp_path, readout):
     """log(E² + ε²) needs its ε, which an optimiser of graphs may round to zero."""
     torch.manual_seed(0)
-    network = models.Network(UnICORNN(2, 6, 2, dt=0.5), 3, readout=readout).eval()
+    network = models.Regressor(UnICORNN(2, 6, 2, dt=0.5), 3, readout=readout, head_size=4).eval()
     run = session(export.onnx(network, tmp_path / "network.onnx"))
     for u in (torch.randn(20, 4, 2), torch.zeros(20, 4, 2)):
         lengths = np.array([20, 19, 7, 3])
@@ -107,15 +136,6 @@ def test_final_states_with_dt_and_alpha_that_float32_would_round(tmp_path, kind)
     for n, u_n in enumerate(u.numpy()):
         got, y, z = run.run(None, {"u": u_n, "y": y, "z": z})
         close(got, network(u[: n + 1]))
-
-
-@pytest.mark.slow
-def test_text_and_float64(tmp_path):
-    text = models.TextClassifier(UnICORNN(5, 8), 2, vectors=torch.randn(30, 5))
-    words = torch.randint(30, (40, 2))
-    run = session(export.onnx(text.eval(), tmp_path / "text.onnx"))
-    close(run.run(None, {"u": words.numpy(), "lengths": np.array([40, 3])})[0], text(words, torch.tensor([40, 3])))
-    export.onnx(UnICORNN(2, 5, dtype=torch.float64), tmp_path / "double.onnx")
 
 
 def test_steps_of_a_classifier(tmp_path):
@@ -153,13 +173,15 @@ def test_models_and_paths_that_are_rejected(tmp_path):
         ("model", UnICORNNClassifier(random_state=0).fit(X, target), "sequence"),  # a bank
         ("model", UnICORNNClassifier("network", missing="mask", **SMALL).fit(X, target), "sequence"),
         ("model", UnICORNNClassifier("network"), "sequence"),
+        ("model", UnICORNN(3, 5, dtype=torch.bfloat16), "sequence"),
     ):
         with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
             export.onnx(model, tmp_path / "a.onnx", kind)
-    for path in ("/dev/null", tmp_path):
+    (tmp_path / "file").touch()
+    for path in ("/dev/null", tmp_path, tmp_path / "file" / "a.onnx", tmp_path / ("a" * 256), "a\0b", "", 3, None):
         with pytest.raises(BadValue, match=r"^path: "):
             export.onnx(layer, path)
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_file_that_differs_from_the_model_is_discarded(tmp_path, monkeypatch):
@@ -176,13 +198,13 @@ def test_a_file_that_differs_from_the_model_is_discarded(tmp_path, monkeypatch):
 def test_fewer_steps_are_compared_if_rounding_grows(kind, caplog):
     torch.manual_seed(0)
     wild = models.Classifier(UnICORNN(2, 8, 2, dt=1.1), 2).eval()
-    (u, *_), wanted = export._reproducible(wild, kind)
+    u, wanted, _ = export._reproducible(wild, export.KINDS[kind](wild))
     assert 16 <= len(u) < export.STEPS
     assert f"over {len(u)} steps of noise" in caplog.text
     assert len(wanted) == 2
     caplog.clear()
     calm = models.Classifier(UnICORNN(2, 8, 2), 2).eval()
-    assert len(export._reproducible(calm, kind)[0][0]) == export.STEPS
+    assert len(export._reproducible(calm, export.KINDS[kind](calm))[0]) == export.STEPS
     assert not caplog.text
 
 

@@ -5,7 +5,7 @@ import torch
 
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 from unicornn.lab._networks import build_network as build
 from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, count, patched
 
@@ -42,6 +42,43 @@ def test_truncated_back_propagation(model, lengths, readout):
     assert torch.equal(net(u, ends, bptt=20), full)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("readout", ["last", "last(norm=batch)+mean(norm=start)+energy+state(norm=None)"])
+def test_the_head_has_the_dtype_of_the_layers(dtype, readout):
+    net = Regressor(UnICORNN(2, 5, 2, dtype=dtype), 3, readout=readout, head_size=4)
+    u = torch.randn(20, 4, 2, dtype=dtype)
+    for network in (net, net.eval(), net.float().to(dtype)):
+        assert network(u).dtype == dtype
+    text = TextClassifier(UnICORNN(4, 5, dtype=dtype), 2, vectors=torch.randn(9, 4))
+    assert text(torch.randint(9, (20, 3))).dtype == dtype
+
+
+def test_a_hidden_layer_in_the_head():
+    net, u = Classifier(UnICORNN(2, 5), 3, head_size=4), torch.randn(20, 6, 2)
+    expected = net.linear(net.hidden[0](net.rnn(u)[0][-1]).clamp(min=0))
+    torch.testing.assert_close(net(u), expected)
+    assert count(net) == count(Classifier(UnICORNN(2, 5), 4)) + 4 * 3 + 3
+
+
+@pytest.mark.parametrize("words", [
+    torch.tensor([[3, 9]]), torch.tensor([[-1]]), torch.tensor([3]), torch.zeros(0, 2).long(), torch.zeros(3, 2),
+    [["a"]], None, torch.zeros(3, 2, device="meta"), torch.zeros(3, 2).long().to_sparse(),
+])  # fmt: skip
+def test_words_that_are_rejected(words):
+    net = TextClassifier(UnICORNN(4, 5), 2, vectors=torch.randn(9, 4))
+    with pytest.raises((BadValue, BadType), match=r"^u: "):
+        net(words)
+
+
+@pytest.mark.parametrize("vectors", [
+    torch.randn(9, 5), torch.randn(0, 4), torch.randn(4), torch.randint(9, (9, 4)), [[0.0] * 4],
+    torch.randn(9, 4, device="meta"), torch.randn(9, 4).to_sparse(),
+])  # fmt: skip
+def test_word_vectors_that_are_rejected(vectors):
+    with pytest.raises((BadValue, BadType), match=r"^vectors: "):
+        TextClassifier(UnICORNN(8, 5), 2, vectors=vectors, patch=2)
+
+
 def test_options_that_are_rejected():
     u, rnn = torch.randn(20, 2, 2), UnICORNN(2, 5)
     for net, lengths in (
@@ -57,12 +94,13 @@ def test_options_that_are_rejected():
     for readout in ("mean", "energy", "state"):
         with pytest.raises(BadValue, match=r"^readout: "):
             SequenceToSequence(rnn, 3, readout=readout)
-    with pytest.raises(BadValue, match=r"^readout_init: "):
-        Classifier(rnn, 3, readout_init="ones")
+    for name, value in (("readout_init", "ones"), ("head_size", -1), ("head_size", 2.0)):
+        with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
+            Classifier(rnn, 3, **{name: value})
 
 
 @pytest.mark.parametrize("lengths", [None, (10, 7, 4, 1)])
-@pytest.mark.parametrize("k", [1, 3, 4, 20])
+@pytest.mark.parametrize("k", [3, 4, 20])
 def test_patches_are_the_same_numbers(lengths, k):
     u = torch.randn(10, 4, 2)
     ends = torch.tensor(lengths or (10,) * 4)

@@ -249,14 +249,14 @@ def test_every_baseline_has_energies_and_a_final_state(name):
 
 # Text, and what is rejected
 
+NORMS = st.sampled_from([None, "batch", "start"])
 EVERY = st.builds(
-    Energy, st.integers(1, 99), st.booleans(), st.sampled_from(["mean", "moments", "concat"]), st.just(False),
-    st.sampled_from(["batch", "start"]),
-)  # fmt: skip
+    Energy, st.integers(1, 99), st.booleans(), st.sampled_from(["mean", "moments", "concat"]), st.just(False), NORMS
+)
 
 
 @given(
-    st.sets(st.one_of(st.just(Last()), st.just(Mean()), st.builds(FinalState, st.sampled_from(["batch", "start"])))),
+    st.sets(st.builds(lambda kind, norm: kind(norm), st.sampled_from([Last, Mean, FinalState]), NORMS)),
     EVERY,
 )
 def test_parsing_the_text_of_a_readout_restores_it(others, energies):

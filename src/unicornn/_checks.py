@@ -35,6 +35,13 @@ def describe(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
     return f"{kind.__name__} {reprlib.repr(value)}"
 
 
+def is_dense(value: Any) -> bool:
+    """Whether a value is a tensor with ordinary memory: not sparse, nested, quantised or without data."""
+    if not isinstance(value, Tensor) or value.layout != torch.strided:
+        return False
+    return not (value.is_meta or value.is_nested or value.is_quantized)
+
+
 def number(name: str, value: Any, expected: str, ok: Callable[[float], bool] = math.isfinite) -> float:
     """A finite real number for which ``ok`` holds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -64,8 +71,7 @@ def fraction(name: str, value: Any) -> float:
 def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
     """One positive number per layer, from one number or one per layer."""
     if isinstance(value, (list, tuple, Tensor)):
-        dense = isinstance(value, Tensor) and value.layout == torch.strided and not value.is_meta
-        each = value.tolist() if isinstance(value, Tensor) and dense else value
+        each = value.tolist() if isinstance(value, Tensor) and is_dense(value) else value
         if not isinstance(each, (list, tuple)) or len(each) != L:
             raise BadValue(f"{name}: expected a number or one per layer ({L}), got {describe(value)}")
         return tuple(positive(f"{name}[{l}]", v) for l, v in enumerate(each))
@@ -161,7 +167,7 @@ def indices(name: str, value: Any, device: torch.device) -> Tensor:
             value = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise BadType(f"{name}: expected integers, got {type(value).__name__}") from error
-    if value.layout != torch.strided or value.is_meta:
+    if not is_dense(value):
         raise BadType(f"{name}: expected integers, got {describe(value)}")
     if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
         raise BadType(f"{name}: expected integers (int64), got {value.dtype}")

@@ -66,6 +66,13 @@ class Standardise(nn.BatchNorm1d):
         super().__init__(size, eps, affine=False)
         self.norm = norm
 
+    def _apply(self, *args: Any, **options: Any) -> Any:
+        """Keeps the statistics in float32 if the module is converted to half precision, as batch_norm requires."""
+        super()._apply(*args, **options)
+        if self.running_mean.dtype in (torch.float16, torch.bfloat16):
+            self.running_mean, self.running_var = self.running_mean.float(), self.running_var.float()
+        return self
+
     def forward(self, input: Tensor) -> Tensor:
         if self.training and self.norm == "start":
             self._accumulate(input.detach())

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from unicornn.errors import BadValue
+
 _PREFIX = ".unicornn-"
 
 
@@ -72,6 +74,30 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         return
     with atomic_path(path) as temporary, temporary.open(mode, **encoding) as file:
         yield file
+
+
+@contextlib.contextmanager
+def output_path(path: Any) -> Iterator[Path]:
+    """Like ``atomic_path``, for the path that a caller gave as ``path``: creates its folder; errors name the argument.
+
+    Example:
+        >>> from unicornn._files import output_path
+        >>> with output_path("/dev/null/model.onnx") as temporary:
+        ...     pass
+        Traceback (most recent call last):
+        unicornn.errors.BadValue: path: expected a file that can be written, got '/dev/null/model.onnx': Not a directory
+    """
+    if not isinstance(path, (str, Path)) or not str(path) or "\0" in str(path):
+        raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a device would be replaced
+            raise BadValue(f"path: expected a regular file to write, got {str(path)!r:.80}")
+        with atomic_path(path) as temporary:
+            yield temporary
+    except OSError as error:
+        raise BadValue(f"path: expected a file that can be written, got {str(path)!r:.80}: {error.strerror}") from error
 
 
 @contextlib.contextmanager

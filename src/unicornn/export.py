@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn._files import atomic_path
+from unicornn._files import output_path
 from unicornn._fitted import FittedNetwork, is_estimator
 from unicornn._layer import UnICORNN
 from unicornn._ops import reference
@@ -37,9 +37,9 @@ from unicornn.errors import BadType, BadValue, ExportFailed
 from unicornn.models import Network, TextClassifier
 from unicornn.readouts import EveryStep
 
-KINDS = ("sequence", "step")
-TOLERANCE = 1e-5
-"""Largest accepted difference between file and model, relative to the largest output, or to 1."""
+TOLERANCE, MOST_ROUNDING = 1e-5, 1e-4
+"""Accepted difference between file and model, relative to the largest output, or to 1; and the largest rounding error
+of the model with which they can be compared."""
 STEPS, FEWEST_STEPS = 2000, 16
 """Number of steps over which a new file is compared with the model, and the least number."""
 
@@ -71,7 +71,7 @@ class _TracedLayer(UnICORNN):
     exact_alpha: Tensor
 
     @classmethod
-    def replace_in(cls, model: nn.Module) -> tuple[Any, _TracedLayer]:
+    def replace_in(cls, model: nn.Module) -> tuple[Any, Any]:
         """A copy of the model whose layers are traced, and these layers."""
         model = copy.deepcopy(model)
         rnn: Any = _layers(model)
@@ -151,36 +151,76 @@ def _run(
 
 
 class _Sequence(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    """The file for whole sequences: its inputs, how it is traced, and how it runs."""
+
+    inputs, shapes = ("u", "lengths"), ({0: "N", 1: "b"}, {0: "b"})
+
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model, self.rnn = _TracedLayer.replace_in(model)
+        self.every_output = isinstance(model, UnICORNN) or model.readout == EveryStep()
+        self.outputs = ("output", "y", "z") if isinstance(model, UnICORNN) else ("output",)
 
     def forward(self, u: Tensor, lengths: Tensor) -> Any:
         if isinstance(self.model, UnICORNN):
-            output, _ = self.model(u, None, lengths)
-            return output, *self.rnn.exact.after
+            return self.model(u, None, lengths)[0], *self.rnn.exact.after
         return self.model(u, lengths).to(self.rnn.w[0].dtype)
 
+    def example(self, u: Tensor) -> tuple[Tensor, ...]:
+        """Inputs with sequences u (N, b, ·), of which the last has N/2 steps."""
+        N, b = u.shape[:2]
+        return u, torch.tensor([N] * (b - 1) + [max(N // 2, 1)])
 
-class _Step(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model, self.rnn = _TracedLayer.replace_in(model)
+    def expected(self, model: Any, u: Tensor) -> Tensor:
+        """The model's output for these inputs."""
+        output = model(u, lengths=self.example(u)[1])
+        return output[0] if isinstance(model, UnICORNN) else output
 
-    def forward(self, u: Tensor, y: Tensor, z: Tensor) -> Any:
+    def run(self, session: Any, u: Tensor) -> Tensor:
+        """The file's output for these inputs."""
+        return self._call(session, self.example(u))[0]
+
+    def _call(self, session: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
+        named = {name: t.numpy() for name, t in zip(self.inputs, tensors, strict=True)}
+        return [torch.from_numpy(array) for array in session.run(None, named)]
+
+
+class _Step(_Sequence):
+    """The file for one step."""
+
+    inputs, shapes = ("u", "y", "z"), ({0: "b"}, {1: "b"}, {1: "b"})  # type: ignore[assignment]
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.outputs = ("output", "y_next", "z_next")
+
+    def forward(self, u: Tensor, y: Tensor, z: Tensor) -> Any:  # type: ignore[override]
         self.rnn.exact.before = y, z
-        output = self.model(u[None])[0] if _has_every_output(self.model) else self.model(u[None])
-        output = output[0] if isinstance(self.model, UnICORNN) else output
-        return output.to(self.rnn.w[0].dtype), *self.rnn.exact.after
+        output = self.expected(self.model, u[None])
+        return (output[0] if self.every_output else output).to(self.rnn.w[0].dtype), *self.rnn.exact.after
+
+    def example(self, u: Tensor) -> tuple[Tensor, ...]:
+        """The first step of u (N, b, ·), and the state at rest."""
+        rest = torch.zeros(self.rnn.num_layers, u.shape[1], self.rnn.hidden_size, dtype=torch.float64)
+        return u[0], rest, rest.clone()
+
+    def expected(self, model: Any, u: Tensor) -> Tensor:
+        output = model(u)
+        return output[0] if isinstance(model, UnICORNN) else output
+
+    def run(self, session: Any, u: Tensor) -> Tensor:
+        outputs, (_, y, z) = [], self.example(u)
+        for u_n in u:
+            output, y, z = self._call(session, (u_n, y, z))
+            outputs.append(output)
+        return torch.stack(outputs) if self.every_output else output
+
+
+KINDS: dict[str, type[_Sequence]] = {"sequence": _Sequence, "step": _Step}
 
 
 def _layers(model: Any) -> Any:
     return model.rnn if isinstance(model, Network) else model
-
-
-def _has_every_output(model: Any) -> bool:
-    """Whether the model has an output at every step."""
-    return isinstance(model, UnICORNN) or model.readout == EveryStep()
 
 
 def _prepared(model: Any, kind: str) -> Any:
@@ -193,6 +233,8 @@ def _prepared(model: Any, kind: str) -> Any:
         raise BadType(
             f"model: expected a UnICORNN, a network of unicornn.models with one, or a fitted estimator, got {what}"
         )
+    if rnn.w[0].dtype not in (torch.float32, torch.float64):
+        raise BadType(f"model: expected float32 or float64 parameters (use model.float()), got {rnn.w[0].dtype}")
     if kind == "step" and rnn.bidirectional:
         raise BadValue("kind: expected 'sequence' for both directions, one of which starts at the end, got 'step'")
     if isinstance(model, Network):
@@ -225,9 +267,9 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
 
     Returns: the path.
 
-    Raises ``ExportFailed`` if file and model differ by more than 1e-5 of the largest output over 2,000 steps. The
-    comparison uses fewer steps, with a warning of the logger "unicornn", if rounding alone changes the model's output
-    by that much.
+    Raises ``ExportFailed`` if file and model differ over 2,000 steps by more than 1e-5 of the largest output, and by
+    more than ten times what rounding alone does to the model's output. The comparison uses fewer steps, with a warning
+    of the logger "unicornn", if that exceeds 1e-4.
 
     Example:
         >>> import tempfile, onnxruntime, torch
@@ -240,105 +282,73 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
     """
     checks.choice("kind", kind, KINDS)
     model = _prepared(model, kind)
-    if not isinstance(path, (str, Path)) or (Path(path).exists() and not Path(path).is_file()):
-        raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
-    path, b = Path(path), "b"
-    settings: dict[str, Any] = {
-        "sequence": {
-            "input_names": ["u", "lengths"],
-            "output_names": ["output", "y", "z"] if isinstance(model, UnICORNN) else ["output"],
-            "dynamic_shapes": ({0: "N", 1: b}, {0: b}),
-        },
-        "step": {
-            "input_names": ["u", "y", "z"],
-            "output_names": ["output", "y_next", "z_next"],
-            "dynamic_shapes": ({0: b}, {1: b}, {1: b}),
-        },
-    }[kind]
-    traced, inputs = (_Sequence if kind == "sequence" else _Step)(model), _inputs(model, kind, N=4, b=3)
-    if kind == "step":
-        inputs = inputs[0][0], *inputs[1:]
-    with _quiet_exporter(), torch.no_grad():
-        program = torch.onnx.export(traced, inputs, dynamo=True, verbose=False, **settings)
-    assert program is not None
-    from onnx_ir.passes.common import RemoveUnusedNodesPass
+    with output_path(path) as temporary:
+        traced = KINDS[kind](model)
+        with _quiet_exporter(), torch.no_grad():
+            program = torch.onnx.export(
+                traced, traced.example(_noise(model, 4, b=3)), dynamo=True, verbose=False,
+                input_names=traced.inputs, output_names=traced.outputs, dynamic_shapes=traced.shapes,
+            )  # fmt: skip
+        assert program is not None
+        from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    RemoveUnusedNodesPass()(program.model)  # onnxruntime warns about unused nodes
-    for name, values in getattr(model, "names", {}).items():
-        program.model.metadata_props[f"unicornn.{name}"] = json.dumps(values)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary:
+        RemoveUnusedNodesPass()(program.model)  # onnxruntime warns about unused nodes
+        for name, values in getattr(model, "names", {}).items():
+            program.model.metadata_props[f"unicornn.{name}"] = json.dumps(values)
         program.save(str(temporary), external_data=False)
-        _compare(temporary, model, kind)
-    return path
+        _compare(temporary, model, traced)
+    return Path(path)
 
 
-def _inputs(model: Any, kind: str, N: int, b: int) -> tuple[Tensor, ...]:
-    """Random input of N steps, and lengths, of which the last is N/2, or the state at rest."""
+def _noise(model: Any, N: int, b: int) -> Tensor:
+    """Random input (N, b, d), or words (N, b)."""
     generator, rnn = torch.Generator().manual_seed(0), _layers(model)
     if isinstance(model, TextClassifier):
-        u = torch.randint(model.embedding.num_embeddings, (N, b), generator=generator)
-    else:
-        d, dtype = rnn.input_size // getattr(model, "patch", 1), rnn.w[0].dtype
-        u = torch.randn(N, b, rnn.input_size if kind == "step" else d, generator=generator, dtype=dtype)
-        if isinstance(model, FittedNetwork):
-            u = (model.input_mean + model.input_deviation * u).to(dtype)
-    if kind == "sequence":
-        return u, torch.tensor([N] * (b - 1) + [max(N // 2, 1)])
-    rest = torch.zeros(rnn.num_layers, b, rnn.hidden_size, dtype=torch.float64)
-    return u, rest, rest.clone()
+        return torch.randint(model.embedding.num_embeddings, (N, b), generator=generator)
+    d, dtype = rnn.input_size // getattr(model, "patch", 1), rnn.w[0].dtype
+    u = torch.randn(N, b, d, generator=generator, dtype=dtype)
+    return (model.input_mean + model.input_deviation * u).to(dtype) if isinstance(model, FittedNetwork) else u
 
 
-def _compare(path: Path, model: Any, kind: str) -> None:
+def _compare(path: Path, model: Any, traced: _Sequence) -> None:
     """Raises an error if the file's output in onnxruntime differs from the model's."""
-    import numpy as np
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    inputs, wanted = _reproducible(model, kind)
-    u, *rest = (t.numpy() for t in inputs)
-    if kind == "sequence":
-        got = session.run(None, {"u": u, "lengths": rest[0]})[0]
-    else:
-        outputs, (y, z) = [], rest
-        for u_n in u:
-            output, y, z = session.run(None, {"u": u_n, "y": y, "z": z})
-            outputs.append(output)
-        got = np.stack(outputs) if _has_every_output(model) else outputs[-1]
-    error = _difference(torch.from_numpy(got), wanted)
-    if not error <= TOLERANCE:
+    u, wanted, rounding = _reproducible(model, traced)
+    error, tolerance = _difference(traced.run(session, u), wanted), max(TOLERANCE, 10 * rounding)
+    if not error <= tolerance:
         raise ExportFailed(
-            f"path: expected a file that agrees with the model to {TOLERANCE:g} over {len(u)} steps, got {error:.2g}"
+            f"path: expected a file that agrees with the model to {tolerance:.2g} over {len(u)} steps, got {error:.2g}"
         )
 
 
 @torch.no_grad()
-def _reproducible(model: Any, kind: str) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Inputs of up to 2,000 steps, and the model's output.
-
-    The number of steps is halved until the output no longer depends on rounding: until changing V by one rounding error
-    changes it by less than a tenth of the tolerance, because the file rounds more often.
-    """
-    perturbed, generator = copy.deepcopy(model), torch.Generator().manual_seed(0)
+def _reproducible(model: Any, traced: _Sequence) -> tuple[Tensor, Tensor, float]:
+    """Input of up to 2,000 steps, the model's output, and what rounding does to it: its distance to the output of the
+    model in float64, and the effect of changing V by one rounding error, whichever is larger."""
+    exact, perturbed, generator = copy.deepcopy(model).double(), copy.deepcopy(model), torch.Generator().manual_seed(0)
     for V in _layers(perturbed).V:
         V.mul_(1 + torch.finfo(V.dtype).eps * torch.randn(V.shape, generator=generator).sign())
     N = 2 * STEPS
     while True:
         N //= 2
-        inputs = _inputs(model, kind, N, b=2)
-        lengths = inputs[1] if kind == "sequence" else None
-        outputs = [each(inputs[0], lengths=lengths) for each in (model, perturbed)]
-        wanted, other = (output[0] if isinstance(model, UnICORNN) else output for output in outputs)
-        if N <= FEWEST_STEPS or _difference(other, wanted) <= TOLERANCE / 10:
+        u = _noise(model, N, b=2)
+        wanted = traced.expected(model, u)
+        rounding = max(
+            _difference(traced.expected(perturbed, u), wanted),
+            _difference(traced.expected(exact, u.double() if u.is_floating_point() else u), wanted),
+        )
+        if N <= FEWEST_STEPS or rounding <= MOST_ROUNDING:
             break
     if N < STEPS:
         logging.getLogger("unicornn").warning(
             "unicornn: the file was compared with the model over %d steps of noise: over more steps, rounding alone "
-            "changes the model's output by more than %g", N, TOLERANCE,
+            "changes the model's output by more than %g", N, MOST_ROUNDING,
         )  # fmt: skip
-    return inputs, wanted
+    return u, wanted, rounding
 
 
 def _difference(got: Tensor, wanted: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Networks for learning tasks: recurrent layers, a readout and a linear map of its features."""
+"""Networks for learning tasks: recurrent layers, a readout, and a linear map or a small MLP of its features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from unicornn.readouts import USES, EveryStep, Last, Mean, Readout, parse
 
 
 class Network(nn.Module):
-    """Recurrent layers, a readout of ``unicornn.readouts`` and a linear map of its features.
+    """Recurrent layers, a readout of ``unicornn.readouts``, and a linear map or a small MLP of its features.
+
+    For memory over long sequences, what works is ``UnICORNN(..., init="spread")`` with readout="state", whose features
+    are standardised, and for what is not a linear function of the remembered inputs, such as their XOR, a hidden layer.
 
     Args:
         rnn: Recurrent layers, time first: UnICORNN or one of ``unicornn.baselines``.
@@ -30,6 +33,9 @@ class Network(nn.Module):
         readout_init: Initial weights of the linear map: "kaiming", normally distributed as in the authors' code, or
             "zero". With fewer examples than features, training leaves the directions that it does not see as they
             were drawn; starting from zero removes that noise.
+        head_size: Number of neurons (ReLU) in a hidden layer between the features and the linear map; 0 for none.
+
+    The head has the dtype and the device of the layers.
 
     Shapes: input (N, b, d), lengths (b,) or None; output (b, outputs), or (N, b, outputs) with ``EveryStep``.
 
@@ -43,6 +49,8 @@ class Network(nn.Module):
         >>> from unicornn.readouts import Energy
         >>> Network(UnICORNN(3, 16), 2, readout=Energy(segments=8))(torch.randn(100, 4, 3)).shape
         torch.Size([4, 2])
+        >>> Network(UnICORNN(3, 16, init="spread"), 2, readout="state", head_size=32)(torch.randn(100, 4, 3)).shape
+        torch.Size([4, 2])
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class Network(nn.Module):
         patch: int = 1,
         frames: Frames | Sequence[Frames] = (),
         readout_init: str = "kaiming",
+        head_size: int = 0,
     ) -> None:
         super().__init__()
         if not (isinstance(rnn, nn.Module) and hasattr(rnn, "num_layers")):
@@ -70,8 +79,13 @@ class Network(nn.Module):
             wanted = [int(level.input_size) for level in (*self.frames, rnn)][1:]
             if sizes != wanted:
                 raise BadValue(f"frames: expected {wanted} features for the layers above, got {sizes}")
-        self.features = Features(rnn, self.readout)
-        self.linear = nn.Linear(self.features.size, checks.integer("outputs", outputs, 1))
+        like = next(p for p in rnn.parameters() if p.is_floating_point())
+        self.features = Features(rnn, self.readout).to(like)
+        width, self.hidden = self.features.size, nn.Sequential()
+        if checks.integer("head_size", head_size, 0):
+            self.hidden = nn.Sequential(nn.Linear(width, head_size), nn.ReLU()).to(like)
+            width = head_size
+        self.linear = nn.Linear(width, checks.integer("outputs", outputs, 1)).to(like)
         if checks.choice("readout_init", readout_init, ("kaiming", "zero")) == "kaiming":
             nn.init.kaiming_normal_(self.linear.weight)
         else:
@@ -86,25 +100,25 @@ class Network(nn.Module):
         return u
 
     def scores(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
-        """The output of the linear map for prepared input u (N, b, d)."""
+        """The output of the head for prepared input u (N, b, d)."""
         checks.integer("bptt", bptt, 0)
-        if not isinstance(u, Tensor) or u.dim() != 3:
-            raise BadValue(f"u: expected a tensor of shape (N, b, d), got {checks.describe(u)}")
         u, lengths = self.steps(u, lengths)
-        if 0 < bptt < u.shape[0]:
-            return self.linear(self.features(self.rnn, *self._tail(u, lengths, bptt)))
-        return self.linear(self.features(self.rnn, u, lengths))
+        inputs = self._tail(u, lengths, bptt) if 0 < bptt < u.shape[0] else (u, lengths)
+        return self.head(self.features(self.rnn, *inputs))
+
+    def head(self, features: Tensor) -> Tensor:
+        """The scores (…, outputs) of features (…, size)."""
+        return self.linear(self.hidden(features.to(self.linear.weight.dtype)))
 
     def steps(self, u: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """The input of the recurrent layers and its lengths, after patches or frames are formed."""
-        if self.patch > 1:
-            u, lengths = patched(u, lengths, self.patch)
+        u, lengths = patched(u, lengths, self.patch)
         for level in self.frames:
             u, lengths = level(u, lengths)
         return u, lengths
 
     def finish(self, scores: Tensor) -> Tensor:
-        """The network's output from that of its linear map."""
+        """The network's output from its scores."""
         return scores
 
     def check(self, use: str, argument: str) -> None:
@@ -140,11 +154,12 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         >>> u.shape, lengths
         (torch.Size([3, 2, 12]), tensor([3, 2]))
     """
-    if not isinstance(u, Tensor) or u.dim() != 3 or u.layout != torch.strided or 0 in u.shape[:2]:
+    if not checks.is_dense(u) or u.dim() != 3 or 0 in u.shape[:2]:
         raise BadValue(f"u: expected a tensor of shape (N, b, d), N, b >= 1, got {checks.describe(u)}")
     if lengths is not None:
         lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-    checks.integer("k", k, 1)
+    if checks.integer("k", k, 1) == 1:
+        return u, lengths
     u = nn.functional.pad(u, (0, 0, 0, 0, 0, -u.shape[0] % k))
     if lengths is not None:  # padding within the last patch of a sequence has to be zero too
         inside = torch.arange(u.shape[0], device=u.device)[:, None] < lengths.to(u.device)
@@ -182,13 +197,12 @@ class Regressor(Network):
 
     def __init__(self, rnn: nn.Module, outputs: int, **options: Any) -> None:
         super().__init__(rnn, outputs, **options)
-        self.register_buffer("mean", torch.zeros(()))
-        self.register_buffer("deviation", torch.ones(()))
+        self.register_buffer("mean", self.linear.bias.new_zeros(()))
+        self.register_buffer("deviation", self.linear.bias.new_ones(()))
 
     def standardise(self, targets: Tensor) -> None:
         """Sets mean and deviation from the training targets: a score of 0 then stands for the targets' mean."""
-        dense = isinstance(targets, Tensor) and targets.layout == torch.strided and not targets.is_meta
-        if not (dense and targets.is_floating_point() and targets.numel()):
+        if not (checks.is_dense(targets) and targets.is_floating_point() and targets.numel()):
             raise BadValue(f"targets: expected a tensor of floating-point numbers, got {checks.describe(targets)}")
         deviation = targets.std(correction=min(1, targets.numel() - 1))
         if not (targets.isfinite().all() and deviation.isfinite()):
@@ -197,7 +211,8 @@ class Regressor(Network):
         self.deviation.fill_(deviation if deviation > 0 else 1.0)
 
     def finish(self, scores: Tensor) -> Tensor:
-        return self.mean + self.deviation * scores.squeeze(-1)
+        numbers = self.mean + self.deviation * scores
+        return numbers.squeeze(-1) if numbers.shape[-1] == 1 else numbers
 
 
 class SequenceToSequence(Network):
@@ -240,15 +255,24 @@ class TextClassifier(Classifier):
         self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, **options: Any
     ) -> None:
         super().__init__(rnn, outputs, **options)
-        if not isinstance(vectors, Tensor) or vectors.dim() != 2 or not vectors.is_floating_point() or not len(vectors):
-            raise BadType(f"vectors: expected a tensor of shape (words, d), got {checks.describe(vectors)}")
+        d = rnn.input_size // self.patch  # type: ignore[operator]
+        if not checks.is_dense(vectors) or not vectors.is_floating_point():
+            raise BadType(f"vectors: expected floating-point numbers (words, {d}), got {checks.describe(vectors)}")
+        if vectors.dim() != 2 or not len(vectors) or vectors.shape[1] != d:
+            raise BadValue(f"vectors: expected shape (words, {d}), d = {d} of the layers, got {tuple(vectors.shape)}")
         embedding_dropout = checks.fraction("embedding_dropout", embedding_dropout)
-        self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False, padding_idx=0)
+        own = vectors.detach().clone().to(self.linear.weight)
+        self.embedding = nn.Embedding.from_pretrained(own, freeze=False, padding_idx=0)
         self.dropout = nn.Dropout(embedding_dropout)
 
     def prepare(self, u: Tensor) -> Tensor:
-        words = self.dropout(torch.ones(self.embedding.num_embeddings, 1, device=u.device))
-        return self.embedding(u) * words[u]
+        vectors, count = self.embedding.weight, self.embedding.num_embeddings
+        u = checks.indices("u", u, vectors.device)
+        if u.dim() != 2 or 0 in u.shape:
+            raise BadValue(f"u: expected words of shape (N, b), N, b >= 1, got shape {tuple(u.shape)}")
+        if not torch.compiler.is_compiling() and (u.min() < 0 or u.max() >= count):
+            raise BadValue(f"u: expected words from 0 to {count - 1}, got {int(u.min())} to {int(u.max())}")
+        return self.embedding(u) * self.dropout(vectors.new_ones(count, 1))[u]
 
 
 def free_parameters(rnn: nn.Module) -> int:
@@ -276,7 +300,8 @@ def count(network: Network) -> int:
     if not isinstance(network, Network):
         raise BadType(f"network: expected a Network, got {type(network).__name__}")
     layers = [network.rnn, *(layer for level in network.frames for layer in level.layers)]  # type: ignore[union-attr]
-    return sum(map(free_parameters, layers)) + sum(p.numel() for p in network.linear.parameters())
+    head = (*network.hidden.parameters(), *network.linear.parameters())
+    return sum(map(free_parameters, layers)) + sum(p.numel() for p in head)
 
 
 __all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "count"]

@@ -29,6 +29,8 @@ from unicornn.errors import BadType, BadValue
 
 POOLS = ("mean", "moments", "concat")
 NORMS = ("batch", "start")
+STATE_EPS = 1e-7
+"""Added to the variances of outputs and states, which are small where the time steps are."""
 SCALE_UP = 2.0**20
 """Factor applied before ENERGY_FLOOR is added, and removed afterwards: onnxscript folds 1e-8 to 0."""
 USES = {
@@ -109,6 +111,10 @@ class Readout:
     from_rest: bool = False
     mirrored: bool = False
 
+    def __post_init__(self) -> None:
+        if self.norm is not None:
+            checks.choice("norm", self.norm, NORMS)
+
     @property
     def parts(self) -> tuple[Readout, ...]:
         """The single readouts of a combination, in the order of their features."""
@@ -116,7 +122,8 @@ class Readout:
 
     def size(self, rnn: nn.Module) -> int:
         """Number of features for these layers."""
-        return output_width(rnn)
+        m = int(rnn.hidden_size)  # type: ignore[arg-type]
+        return int(getattr(rnn, "output_size", 2 * m if getattr(rnn, "bidirectional", False) else m))
 
     def features(self, layers: LayerPass) -> Tensor:
         """Features (b, size), or (N, b, size) for every step, before they are standardised."""
@@ -147,14 +154,20 @@ class Readout:
 class Last(Readout):
     """The last output of each sequence, as in the paper: (b, m).
 
+    Args:
+        norm: Statistics by which features are standardised, see ``Energy``; None for outputs as they are. Outputs are
+            small at the beginning of training: standardised ones are learned from much faster.
+
     Example:
         >>> from unicornn import UnICORNN
         >>> from unicornn.readouts import Last
-        >>> Last().size(UnICORNN(3, 16, 2))
+        >>> Last(norm="batch").size(UnICORNN(3, 16, 2))
         16
     """
 
+    norm: str | None = None
     name = stream_name = "last"
+    eps = STATE_EPS
 
     def features(self, layers: LayerPass) -> Tensor:
         return layers.last
@@ -164,6 +177,9 @@ class Last(Readout):
 class Mean(Readout):
     """The mean of each sequence's outputs, for properties of the whole sequence: (b, m).
 
+    Args:
+        norm: Statistics by which features are standardised, see ``Last``.
+
     Example:
         >>> from unicornn import UnICORNN
         >>> from unicornn.readouts import Mean
@@ -171,7 +187,9 @@ class Mean(Readout):
         16
     """
 
+    norm: str | None = None
     name = stream_name = "mean"
+    eps = STATE_EPS
     all_outputs = True
 
     def features(self, layers: LayerPass) -> Tensor:
@@ -247,7 +265,8 @@ class Energy(Readout):
         mirrored: Whether energies are averaged over u and -u, for signals whose sign has no meaning.
         norm: Statistics by which features are standardised. "batch": those of each training batch, and running
             averages in evaluation. "start": those of the first 64 training batches, fixed from then on; better if the
-            sequences of a batch have similar lengths, because the batch's own statistics would hide the length.
+            sequences of a batch have similar lengths, because the batch's own statistics would hide the length. None:
+            features are used as they are.
 
     Example:
         >>> from unicornn import UnICORNN
@@ -260,15 +279,15 @@ class Energy(Readout):
     from_rest: bool = False
     pool: str = "mean"
     mirrored: bool = False
-    norm: str = "batch"
+    norm: str | None = "batch"
     name = stream_name = "energy"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         checks.integer("segments", self.segments, 1)
         checks.flag("from_rest", self.from_rest)
         checks.choice("pool", self.pool, POOLS)
         checks.flag("mirrored", self.mirrored)
-        checks.choice("norm", self.norm, NORMS)
 
     def size(self, rnn: nn.Module) -> int:
         both = bool(getattr(rnn, "bidirectional", False))
@@ -315,12 +334,9 @@ class FinalState(Readout):
         64
     """
 
-    norm: str = "batch"
+    norm: str | None = "batch"
     name = stream_name = "state"
-    eps = 1e-7  # the variances of states are small where the time steps are
-
-    def __post_init__(self) -> None:
-        checks.choice("norm", self.norm, NORMS)
+    eps = STATE_EPS
 
     def size(self, rnn: nn.Module) -> int:
         return int(rnn.state_rows) * sum(rnn.state_widths)  # type: ignore[arg-type]
@@ -398,22 +414,13 @@ def _terms(node: ast.expr) -> list[ast.expr]:
 
 
 def _single(node: ast.expr, names: dict[str, type[Readout]]) -> Readout:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        return names[node.func.id](**{str(each.arg): _value(each.value) for each in node.keywords})
     if isinstance(node, ast.Name):
         return names[node.id]()
-    raise ValueError("neither a name nor a name with options")
-
-
-def _value(node: ast.expr) -> Any:
-    """The value of an option: a literal, or a word without quotes."""
-    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
-
-
-def output_width(rnn: nn.Module) -> int:
-    """Number of features in the output of recurrent layers."""
-    m = int(rnn.hidden_size)  # type: ignore[arg-type]
-    return int(getattr(rnn, "output_size", 2 * m if getattr(rnn, "bidirectional", False) else m))
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
+        raise ValueError("neither a name nor a name with options")
+    values = {str(each.arg): each.value for each in node.keywords}  # literals, or words without quotes
+    options = {name: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for name, v in values.items()}
+    return names[node.func.id](**options)
 
 
 __all__ = ["Energy", "EveryStep", "FinalState", "Last", "Mean", "Readout", "energy", "log_energies", "parse"]

@@ -13,14 +13,14 @@ from unicornn._ops.cpu.sizes import B
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 from unicornn.streams import Stream
 
-READOUTS = ["last", "mean", "energy", "state", "last+energy+state", "last+mean+energy+state"]
+READOUTS = ["last", "mean", "energy", "state(norm=None)", "last(norm=batch)+energy+state", "last+mean+energy+state"]
 
 
 def network(readout="last", patch=1, dtype=torch.float32):
     """A network whose features are standardised by random numbers."""
     torch.manual_seed(0)
     rnn = UnICORNN(2 * patch, 10, 3, dt=0.3, skip_layers=2)
-    net = Classifier(rnn, 3, patch=patch, readout=readout).to(dtype).eval()
+    net = Classifier(rnn, 3, patch=patch, readout=readout, head_size=5 * ("+" in readout)).to(dtype).eval()
     for norm in net.features.norms.values():
         norm.running_mean.uniform_(-3, 0)
         norm.running_var.uniform_(0.5, 2)

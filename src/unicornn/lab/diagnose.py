@@ -99,7 +99,7 @@ def _gradient_profile(network: Network, kind: str, u: Tensor, target: Tensor) ->
     """‖∂E/∂u_k‖ for each step k (N,)."""
 
     def loss(features: Tensor) -> Tensor:
-        output = network.linear(features)
+        output = network.head(features)
         if kind == "classify":
             return nn.functional.cross_entropy(output, target)
         return nn.functional.mse_loss(output, target[len(u) - 1] if kind == "forecast" else target[:, None])

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from unicornn import _checks as checks
-from unicornn._files import atomic_write
+from unicornn._files import output_path
 from unicornn._layer import UnICORNN
-from unicornn.errors import BadCheckpoint, BadType, BadValue, StreamFull
+from unicornn.errors import BadCheckpoint, BadType, StreamFull
+from unicornn.streams._engine import Array, Limits
 from unicornn.streams._model import stream_model
-from unicornn.streams._rows import Array, Limits
 
 FORMAT, VERSION = "unicornn.streams", 1
 OPTIONS = ("capacity", "on_full", "ttl")
 NO_DIGEST = b"0" * 64
 
 
-def save(stream: Any, path: Path) -> Path:
+def save(stream: Any, path: str | Path) -> Path:
     from safetensors.numpy import save as to_bytes
 
     keys, model = list(stream._slots), stream._model
@@ -43,18 +43,9 @@ def save(stream: Any, path: Path) -> Path:
     }
     metadata = {"about": json.dumps(about), "sha256": NO_DIGEST.decode()}
     content = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
-    _write(path, content.replace(NO_DIGEST, hashlib.sha256(content).hexdigest().encode(), 1))
-    return path
-
-
-def _write(path: Path, content: bytes) -> None:
-    if path.exists() and not path.is_file():  # a device would be replaced
-        raise BadValue(f"path: expected the path of a file to write, got {str(path)!r}, which is not a regular file")
-    try:
-        with atomic_write(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise BadValue(f"path: expected a file that can be written, got {str(path)!r}: {error.strerror}") from error
+    with output_path(path) as temporary:
+        temporary.write_bytes(content.replace(NO_DIGEST, hashlib.sha256(content).hexdigest().encode(), 1))
+    return Path(path)
 
 
 def load(cls: Any, path: Path, model: Any, options: dict[str, Any]) -> Any:

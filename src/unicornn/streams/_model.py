@@ -18,8 +18,7 @@ from unicornn._layer import UnICORNN
 from unicornn.errors import BadType, BadValue
 from unicornn.models import Classifier, Network, TextClassifier
 from unicornn.readouts import Readout, parse
-from unicornn.streams._engine import product
-from unicornn.streams._rows import Array
+from unicornn.streams._engine import Array, product
 
 
 def _unchanged(x: Array) -> Array:
@@ -89,12 +88,14 @@ def _of_network(model: Network) -> StreamModel:
     rnn: Any = model.rnn
     dtype = _np_dtype(rnn)
     kind = torch.float64 if dtype is np.float64 else torch.float32
-    weight, bias = (t.to(kind) for t in (model.linear.weight, model.linear.bias))
+    hidden, linear = ([t.to(kind) for t in each.parameters()] for each in (model.hidden, model.linear))
     mean, scale = (t.numpy().astype(dtype) for t in model.features.standardisation())
 
     def answers(F: Array) -> Array:
-        scores = product((F - mean) * scale, weight)
-        return model.finish(torch.from_numpy(scores) + bias).numpy()
+        features = (F - mean) * scale
+        if hidden:
+            features = (torch.from_numpy(product(features, hidden[0])) + hidden[1]).relu().numpy()
+        return model.finish(torch.from_numpy(product(features, linear[0])) + linear[1]).numpy()
 
     def predictions(answers: Array) -> Array:
         return answers.argmax(-1) if isinstance(model, Classifier) else answers

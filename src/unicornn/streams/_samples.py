@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
-from unicornn.streams._rows import Array
+from unicornn.streams._engine import Array
 
 
 def joined(samples: Any, d: int, dtype: Any, gaps: bool = False) -> tuple[list[Any], Array, Array]:

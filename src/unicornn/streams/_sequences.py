@@ -1,4 +1,4 @@
-"""What a stream keeps of its sequences: the state since the first sample, or the samples of the last window."""
+"""What a stream keeps of its sequences: the state since the first sample, staggered states, or samples of a window."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unicornn.streams._engine import Engine
-from unicornn.streams._rows import COUNT, Array, Limits, Rows
+from unicornn.streams._engine import COUNT, Array, Engine, Limits, Rows
 
 Pushed = tuple[Array, Array, Array]
 """Features or answers, sequence by sequence; how many each sequence has; which sequences left the range of states."""
@@ -63,12 +62,13 @@ def rows_of(slots: Any, lanes: int) -> Array:
 
 
 class Incomplete(Rows):
-    """Incomplete patches. samples: (slots, patch - 1, d); waiting: number of samples of each slot."""
+    """Incomplete patches. samples: (slots, patch, d), followed by zeros; waiting: number of samples of each slot."""
 
     def __init__(self, patch: int, d: int, dtype: Any) -> None:
         self.patch = patch
+        rows = patch if patch > 1 else 0
         limits = {"waiting": (0, patch - 1)}
-        super().__init__(limits, samples=np.zeros((0, patch - 1, d), dtype), waiting=np.zeros(0, np.int64))
+        super().__init__(limits, samples=np.zeros((0, rows, d), dtype), waiting=np.zeros(0, np.int64))
 
     def complete(self, slots: Array, u: Array, count: Array) -> tuple[Array, Array]:
         """Complete patches (·, patch · d), and how many each slot has; the remaining samples wait."""
@@ -93,41 +93,86 @@ class CarriedStates(Sequences):
         super().__init__((engine, 1), (self.incomplete, 1))
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
+        begin = np.cumsum(count) - count
         if self.incomplete.patch > 1:
-            return self._push_patches(slots, u, count, return_all)
+            F, bad = self._push_patches(slots, u, begin, count)
+            return (F, count, bad) if return_all else (F[begin + count - 1], np.ones_like(count), bad)
         asked = np.full(len(slots), 2 if return_all else 1)
-        F, bad = self.engine.carry(slots, u, np.cumsum(count) - count, count, asked)
+        F, bad = self.engine.carry(slots, u, begin, count, asked)
         return F, count if return_all else np.ones_like(count), bad
 
-    def _push_patches(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
+    def _push_patches(self, slots: Array, u: Array, begin: Array, count: Array) -> tuple[Array, Array]:
         """Sample by sample. An incomplete patch is padded with zeros for its answer, and does not change the state."""
-        engine, samples, waiting = self.engine, self.incomplete["samples"], self.incomplete["waiting"]
-        patch, before = self.incomplete.patch, self.taken(slots)
-        bad, ends = np.zeros(len(slots), bool), count if return_all else np.ones_like(count)
-        F = np.empty((int(ends.sum()), engine.width), engine.np_dtype)
-        begin, place = np.cumsum(count) - count, np.cumsum(ends) - ends
+        samples, waiting, before = self.incomplete["samples"], self.incomplete["waiting"], self.taken(slots)
+        F, bad = np.empty((len(u), self.engine.width), self.engine.np_dtype), np.zeros(len(slots), bool)
         for n in range(int(count.max())):
             here = np.flatnonzero(count > n)
-            at = slots[here]
-            step = np.zeros((len(here), patch, u.shape[1]), engine.np_dtype)
-            step[:, : patch - 1] = samples[at]
-            step[np.arange(len(here)), waiting[at]] = u[begin[here] + n]
-            step[np.arange(patch) > waiting[at][:, None]] = 0
-            complete = waiting[at] == patch - 1
-            for chosen in (~complete, complete):
-                if not chosen.any():
-                    continue
-                one, inputs = np.ones(int(chosen.sum()), np.int64), step[chosen].reshape(int(chosen.sum()), -1)
-                commit = bool(complete[chosen][0])
-                features, out = engine.carry(at[chosen], inputs, np.arange(len(one)), one, one, commit)
-                wanted = return_all | (count[here[chosen]] == n + 1)
-                places = place[here[chosen]] + (n if return_all else 0)
-                F[places[wanted]] = features[wanted]
-                bad[here[chosen]] |= out
-            samples[at] = step[:, : patch - 1]
-            waiting[at] = np.where(complete, 0, waiting[at] + 1)
+            samples[slots[here], waiting[slots[here]]] = u[begin[here] + n]
+            waiting[slots[here]] += 1
+            complete = waiting[slots[here]] == self.incomplete.patch
+            for commit, chosen in ((False, here[~complete]), (True, here[complete])):
+                if len(chosen):
+                    at, one = slots[chosen], np.ones(len(chosen), np.int64)
+                    inputs = samples[at].reshape(len(at), -1)
+                    F[begin[chosen] + n], out = self.engine.carry(at, inputs, np.arange(len(at)), one, one, commit)
+                    bad[chosen] |= out
+            self.incomplete.reset(slots[here[complete]])
         self.put_back(slots, bad, before)
-        return F, ends, bad
+        return F, bad
+
+
+class StaggeredStates(Sequences):
+    """Answers over the last ``window`` steps, from staggered states.
+
+    A state starts from rest every ``hop`` steps. After ``window`` steps it has seen the last window and nothing else;
+    then its features are read. Each sequence thus needs window / hop states, rounded up: its lanes. Row
+    slot · lanes + i of the engine is lane i of a slot.
+
+    Args:
+        engine: Kernel and states.
+        window: Number of steps in a window.
+        hop: Number of steps between the ends of two windows.
+        patch: Number of samples in a step.
+    """
+
+    def __init__(self, engine: Engine, window: int, hop: int, patch: int) -> None:
+        self.engine, self.window, self.hop, self.lanes = engine, window, hop, -(-window // hop)
+        self.steps = Rows({"n": COUNT}, n=np.zeros(0, np.int64))  # steps of each slot so far
+        self.incomplete = Incomplete(patch, engine.d // patch, engine.np_dtype)
+        super().__init__((engine, self.lanes), (self.incomplete, 1), (self.steps, 1))
+
+    def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
+        before = self.taken(slots)
+        u, count = self.incomplete.complete(slots, u, count)
+        begin, left = np.cumsum(count) - count, count.copy()
+        bad = np.zeros(len(slots), bool)
+        whose, features = [np.zeros(0, np.int64)], [np.empty((0, self.engine.width), self.engine.np_dtype)]
+        while left.any():
+            here = np.flatnonzero(left)
+            n = self.steps["n"][slots[here]]
+            self.engine.reset((slots[here] * self.lanes + n // self.hop % self.lanes)[n % self.hop == 0])
+            # Up to the next start or the next end of a window, whichever comes first.
+            ahead = np.minimum(self.hop - n % self.hop, (self.window - n) % self.hop)
+            ahead = np.where(ahead == 0, np.minimum(self.hop, self.hop - n % self.hop), ahead)
+            go = np.minimum(left[here], ahead)
+            first = np.maximum(0, -(-(n - self.window + 1) // self.hop))
+            active = n // self.hop - first + 1
+            owner = np.repeat(np.arange(len(here)), active)
+            start = first[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(active) - active, active)
+            asked = (start * self.hop + self.window == (n + go)[owner]).astype(np.int64)
+            rows = slots[here][owner] * self.lanes + start % self.lanes
+            F, out = self.engine.carry(rows, u, begin[here][owner], go[owner], asked)
+            ended = np.flatnonzero(asked)
+            whose.append(here[owner[ended]])
+            features.append(F[ended])
+            np.logical_or.at(bad, here[owner], out)
+            self.steps["n"][slots[here]] += go
+            begin[here] += go
+            left[here] -= go
+        self.put_back(slots, bad, before)
+        owners = np.concatenate(whose)
+        order, ends = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=len(slots))
+        return np.concatenate(features)[order], ends, bad
 
 
 class KeptSamples(Sequences):

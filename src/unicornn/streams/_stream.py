@@ -15,12 +15,10 @@ from unicornn import _checks as checks
 from unicornn.errors import BadValue, OutOfRange, StreamFull, UnicornnError
 from unicornn.readouts import Readout
 from unicornn.streams import _file
-from unicornn.streams._engine import Engine
+from unicornn.streams._engine import Array, Engine, Rows
 from unicornn.streams._model import StreamModel, stream_model
-from unicornn.streams._rows import Array, Rows
 from unicornn.streams._samples import joined
-from unicornn.streams._sequences import CarriedStates, KeptSamples, Sequences
-from unicornn.streams._windows import StaggeredStates
+from unicornn.streams._sequences import CarriedStates, KeptSamples, Sequences, StaggeredStates
 
 ON_FULL = ("error", "evict")
 
@@ -189,7 +187,7 @@ class Stream:
         Returns: the path.
         """
         with self._lock:
-            return _file.save(self, Path(path))
+            return _file.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, model: Any, **options: Any) -> Stream:

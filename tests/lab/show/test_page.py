@@ -40,7 +40,7 @@ MEASURE = """async (page, window) => {
 
 def network(readout="last", patch=1):
     rnn = UnICORNN(2 * patch, 12, 3, dt=0.3, skip_layers=2, init="spread")
-    net = models.Classifier(rnn, 3, readout=readout, patch=patch)
+    net = models.Classifier(rnn, 3, readout=readout, patch=patch, head_size=5)
     net(torch.randn(60, 8, 2))  # sets the mean and deviation of the features
     return net
 
@@ -51,9 +51,9 @@ def samples(n=2, N=101):
 
 @pytest.mark.parametrize(
     ("readout", "patch"),
-    [("last", 1), ("mean", 1), ("last+energy", 3), ("energy(segments=4)", 1), ("energy(segments=4, pool='concat')", 1),
-     ("mean+energy(segments=4, from_rest=True, pool='moments')", 1), ("state", 1),
-     ("energy(segments=4, pool='concat')+state", 1)],
+    [("last(norm=batch)", 1), ("mean", 1), ("last+energy", 3), ("energy(segments=4)", 1),
+     ("energy(segments=4, pool='concat')", 1), ("mean+energy(segments=4, from_rest=True, pool='moments')", 1),
+     ("state", 1), ("energy(segments=4, pool='concat')+state", 1)],
 )  # fmt: skip
 def test_in_a_browser(tmp_path, readout, patch):
     page = write_page(

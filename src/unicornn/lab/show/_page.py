@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unicornn import UnICORNN, models
 from unicornn._ops.reference import ENERGY_FLOOR
@@ -141,8 +141,11 @@ def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, A
         "from_rest": network.readout.from_rest,
         "centre": centre.tolist(),
         "scale": scale.tolist(),
-        "weight": _base64(network.linear.weight),
-        "bias": _base64(network.linear.bias),
+        "head": [
+            {"weight": _base64(layer.weight), "bias": _base64(layer.bias)}
+            for layer in (*network.hidden, network.linear)
+            if isinstance(layer, nn.Linear)
+        ],
     }
 
 

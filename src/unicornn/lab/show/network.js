@@ -13,7 +13,8 @@ const READOUTS = {
 
 class Network {
   constructor(data) {
-    Object.assign(this, data, {weight: floats(data.weight), bias: floats(data.bias)});
+    const dense = ({weight, bias}) => ({weight: floats(weight), bias: floats(bias)});
+    Object.assign(this, data, {head: data.head.map(dense)});
     this.layers = data.layers.map(layer => ({
       w: floats(layer.w), V: floats(layer.V), b: floats(layer.b), a: Float64Array.from(layer.a),
       Lambda: layer.Lambda === null ? null : floats(layer.Lambda),
@@ -127,12 +128,13 @@ class Network {
     const raw = this.readouts.flatMap(readout => READOUTS[readout.name](this, readout));
     // A feature of a segment to come counts as its mean.
     const x = raw.map((v, i) => v === undefined ? 0 : (v - this.centre[i]) * this.scale[i]);
-    return Array.from(this.bias, (b, k) => {
-      let s = b;
-      for (let i = 0; i < x.length; i++) s += this.weight[k * x.length + i] * x[i];
-      return this.mean[k] + this.deviation[k] * s;
-    });
+    const scores = this.head.reduce((h, layer, i) => product(layer, i ? h.map(v => Math.max(v, 0)) : h), x);
+    return scores.map((s, k) => this.mean[k] + this.deviation[k] * s);
   }
+}
+
+function product({weight, bias}, x) {
+  return Array.from(bias, (b, k) => x.reduce((s, v, i) => s + weight[k * x.length + i] * v, b));
 }
 
 function probabilities(logits) {
