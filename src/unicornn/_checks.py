@@ -13,6 +13,8 @@ from torch import Tensor
 
 from unicornn.errors import BadType, BadValue
 
+SIZE = 2**24
+"""Largest size of a dimension; more would exhaust the memory of most machines before anything is computed."""
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
@@ -30,6 +32,8 @@ def describe(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
         return repr(value)
     if value is None:
         return "NoneType None"
+    if isinstance(value, Tensor) and value.is_nested:
+        return "a nested tensor"
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
     return f"{kind.__name__} {reprlib.repr(value)}"
@@ -88,11 +92,11 @@ def horizon(value: Any, L: int) -> tuple[float, ...]:
     return () if value is None else per_layer("horizon", value, L)
 
 
-def integer(name: str, value: Any, least: int) -> int:
+def integer(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadType(f"{name}: expected an integer >= {least}, got {describe(value, (int,))}")
-    if not least <= value < 2**63:
-        limit = "" if value < least else " and < 2**63"
+    if not least <= value <= most:
+        limit = "" if value < least else f" and <= {most:,}"
         raise BadValue(f"{name}: expected an integer >= {least}{limit}, got {describe(value)}")
     return value
 

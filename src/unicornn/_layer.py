@@ -289,8 +289,8 @@ class UnICORNNCell(Checked):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.input_size = d = checks.integer("input_size", input_size, 1)
-        self.hidden_size = m = checks.integer("hidden_size", hidden_size, 1)
+        self.input_size = d = checks.integer("input_size", input_size, 1, checks.SIZE)
+        self.hidden_size = m = checks.integer("hidden_size", hidden_size, 1, checks.SIZE)
         self.dt, self.alpha = dt, alpha
         self.gradient = checks.choice("gradient", gradient, functional.GRADIENTS)
         self.backend = checks.choice("backend", backend, BACKENDS)

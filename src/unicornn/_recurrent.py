@@ -57,9 +57,9 @@ class Recurrent(Checked):
         self, input_size: int, hidden_size: int, num_layers: int, *, dropout: float, batch_first: bool
     ) -> None:
         super().__init__()
-        self.input_size = checks.integer("input_size", input_size, 1)
-        self.hidden_size = checks.integer("hidden_size", hidden_size, 1)
-        self.num_layers = checks.integer("num_layers", num_layers, 1)
+        self.input_size = checks.integer("input_size", input_size, 1, checks.SIZE)
+        self.hidden_size = checks.integer("hidden_size", hidden_size, 1, checks.SIZE)
+        self.num_layers = checks.integer("num_layers", num_layers, 1, 10_000)
         self.dropout = dropout
         self.batch_first = checks.flag("batch_first", batch_first)
 

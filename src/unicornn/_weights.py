@@ -114,6 +114,7 @@ def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dt
         raise BadType(f"c: expected a sequence with one tensor per layer, got {checks.describe(c)}")
     for l, t in enumerate(c):
         checks.tensor(f"c[{l}]", t, c[0].shape[:1], "(m,)", c[0])
+    checks.factory_options(dtype, None)
     steps = checks.time_steps(dt, len(c))
     share = torch.sigmoid(torch.stack(list(c)).to(dtype or c[0].dtype))
     if len(set(steps)) == 1:

@@ -12,7 +12,7 @@ from unicornn import _checks as checks
 from unicornn._features import Features
 from unicornn.errors import BadType, BadValue
 from unicornn.frames import Frames
-from unicornn.readouts import USES, EveryStep, Last, Mean, Readout, parse
+from unicornn.readouts import USES, EveryStep, Last, Mean, Readout, check_recurrent, parse
 
 
 class Network(nn.Module):
@@ -65,11 +65,10 @@ class Network(nn.Module):
         head_size: int = 0,
     ) -> None:
         super().__init__()
-        if not (isinstance(rnn, nn.Module) and hasattr(rnn, "num_layers")):
-            raise BadType(f"rnn: expected UnICORNN or one of unicornn.baselines, got {type(rnn).__name__}")
+        check_recurrent(rnn)
         self.rnn = rnn
         self.readout = parse(readout)
-        self.patch = checks.integer("patch", patch, 1)
+        self.patch = checks.integer("patch", patch, 1, checks.SIZE)
         if self.patch > 1:
             self.readout.check("patch", "patch")
         self.frames = nn.ModuleList([frames] if isinstance(frames, Frames) else frames)
@@ -82,10 +81,10 @@ class Network(nn.Module):
         like = next(p for p in rnn.parameters() if p.is_floating_point())
         self.features = Features(rnn, self.readout).to(like)
         width, self.hidden = self.features.size, nn.Sequential()
-        if checks.integer("head_size", head_size, 0):
+        if checks.integer("head_size", head_size, 0, checks.SIZE):
             self.hidden = nn.Sequential(nn.Linear(width, head_size), nn.ReLU()).to(like)
             width = head_size
-        self.linear = nn.Linear(width, checks.integer("outputs", outputs, 1)).to(like)
+        self.linear = nn.Linear(width, checks.integer("outputs", outputs, 1, checks.SIZE)).to(like)
         if checks.choice("readout_init", readout_init, ("kaiming", "zero")) == "kaiming":
             nn.init.kaiming_normal_(self.linear.weight)
         else:
@@ -158,7 +157,7 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         raise BadValue(f"u: expected a tensor of shape (N, b, d), N, b >= 1, got {checks.describe(u)}")
     if lengths is not None:
         lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-    if checks.integer("k", k, 1) == 1:
+    if checks.integer("k", k, 1, checks.SIZE) == 1:
         return u, lengths
     u = nn.functional.pad(u, (0, 0, 0, 0, 0, -u.shape[0] % k))
     if lengths is not None:  # padding within the last patch of a sequence has to be zero too

@@ -44,6 +44,11 @@ USES = {
 }
 
 
+def check_recurrent(rnn: Any) -> None:
+    if not (isinstance(rnn, nn.Module) and hasattr(rnn, "state_widths")):
+        raise BadType(f"rnn: expected UnICORNN or one of unicornn.baselines, got {type(rnn).__name__}")
+
+
 def log_energies(rnn: nn.Module, state: Sequence[Tensor], floor: float = ENERGY_FLOOR) -> Tensor:
     """Logarithm of each neuron's energy, all layers side by side: (b, L·m) from a state of (L, b, m) tensors.
 
@@ -63,6 +68,10 @@ def log_energies(rnn: nn.Module, state: Sequence[Tensor], floor: float = ENERGY_
         >>> log_energies(layer, layer(torch.randn(100, 4, 3))[1]).shape
         torch.Size([4, 32])
     """
+    check_recurrent(rnn)
+    if not isinstance(state, (tuple, list)) or not state or not all(checks.is_dense(t) and t.dim() == 3 for t in state):
+        raise BadType(f"state: expected a tuple of tensors (L, b, m), got {checks.describe(state)}")
+    rnn._with_batch(state, state[0].shape[1])  # type: ignore[operator]
     if isinstance(rnn, UnICORNN):
         E = energy(state[0], state[1], torch.stack(list(rnn.w))[:, None], rnn.alpha)
     else:
@@ -284,7 +293,7 @@ class Energy(Readout):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.integer("segments", self.segments, 1)
+        checks.integer("segments", self.segments, 1, checks.SIZE)
         checks.flag("from_rest", self.from_rest)
         checks.choice("pool", self.pool, POOLS)
         checks.flag("mirrored", self.mirrored)

@@ -34,9 +34,9 @@ class Rows(dict[str, Array]):
         """Enlarges the arrays to at least this number of rows."""
         have = len(next(iter(self.values())))
         if rows > have:
-            more = max(rows, 2 * have, 16) - have
             for name, array in self.items():
-                self[name] = np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)])
+                self[name] = np.zeros((max(rows, 2 * have, 16), *array.shape[1:]), array.dtype)
+                self[name][:have] = array
 
     def reset(self, rows: Any) -> None:
         """Sets rows to zero: the state at rest, nothing counted."""

@@ -48,12 +48,14 @@ def save(stream: Any, path: str | Path) -> Path:
     return Path(path)
 
 
-def load(cls: Any, path: Path, model: Any, options: dict[str, Any]) -> Any:
+def load(cls: Any, path: str | Path, model: Any, options: dict[str, Any]) -> Any:
+    if not isinstance(path, (str, Path)):
+        raise BadType(f"path: expected the path of a stream file, got {checks.describe(path)}")
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise BadType(f"options: expected {', '.join(OPTIONS)}, got {unknown[0]!r}")
     try:
-        about, arrays = _read(path)
+        about, arrays = _read(Path(path))
         keys = _keys(arrays.pop("keys"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadCheckpoint(f"path: expected an undamaged stream file, got {str(path)!r}: {error}") from error

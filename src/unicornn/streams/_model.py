@@ -55,13 +55,13 @@ def stream_model(model: Any, readout: Any) -> StreamModel:
         read = parse("last" if readout is None else readout)
         _check(model, read)
         return StreamModel(_digest(model, repr(read)), model.input_size, _np_dtype(model), model, read)
-    if readout is not None:
-        raise BadValue(f"readout: expected None for {type(model).__name__}, which has its own, got {readout!r}")
-    if isinstance(model, Network):
-        return _of_network(model)
-    if not is_estimator(model):
+    if not isinstance(model, Network) and not is_estimator(model):
         expected = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator"
         raise BadType(f"model: expected {expected}, got {type(model).__name__}")
+    if readout is not None:
+        raise BadValue(f"readout: expected None for {type(model).__name__}, which has its own, got {readout!r:.80}")
+    if isinstance(model, Network):
+        return _of_network(model)
     check_fitted(model)
     single = tuple(model.models_) == ("network",) and model.missing == "error" and not model._network.frames
     if single and not any(part.unsupported("stream") for part in model._network.readout.parts):
@@ -111,7 +111,7 @@ def _embed(model: TextClassifier, x: Array) -> Array:
     words = model.embedding.num_embeddings
     if x.min() < 0 or x.max() >= words:
         raise BadValue(f"samples: expected words from 0 to {words - 1}, got {x.min()} to {x.max()}")
-    return model.prepare(torch.from_numpy(x[:, 0])).numpy()
+    return model.prepare(torch.from_numpy(x))[:, 0].numpy()
 
 
 def _of_estimator(model: Any) -> StreamModel:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from unicornn import _checks as checks
@@ -48,7 +49,10 @@ def _of_one_key(key: Any, value: Any, d: int, dtype: Any) -> Array:
     name = f"samples[{checks.describe(key, (int, str))}]"
     form = f"numbers of shape ({d},) or (k, {d})" if d else "words, an integer or (k,) of them"
     if isinstance(value, Tensor):
-        value = value.detach().cpu().numpy() if not value.is_meta and not value.is_sparse else None
+        if not checks.is_dense(value):
+            raise BadType(f"{name}: expected {form}, got {checks.describe(value)}")
+        value = value.detach().cpu()
+        value = value.float() if value.dtype == torch.bfloat16 else value  # numpy has no bfloat16
     try:
         x = np.asarray(value)
     except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unicornn import _checks as checks
-from unicornn.errors import BadValue, OutOfRange, StreamFull, UnicornnError
+from unicornn.errors import BadType, BadValue, OutOfRange, StreamFull, UnicornnError
 from unicornn.readouts import Readout
 from unicornn.streams import _file
 from unicornn.streams._engine import Array, Engine, Rows
@@ -21,6 +21,8 @@ from unicornn.streams._samples import joined
 from unicornn.streams._sequences import CarriedStates, KeptSamples, Sequences, StaggeredStates
 
 ON_FULL = ("error", "evict")
+MOST_LANES = 2**16
+"""Largest number of states of a sequence with a window."""
 
 
 class Stream:
@@ -170,12 +172,12 @@ class Stream:
             >>> Stream(Regressor(UnICORNN(2, 8), 1)).predict_one("a", np.zeros(2)).shape
             ()
         """
-        return self.predict_many({key: x})[key]
+        return self.predict_many({_hashable(key): x})[key]
 
     def drop(self, key: Hashable) -> None:
         """Forgets a sequence. A later sample with its key starts a new one, from rest."""
         with self._lock:
-            if key not in self._slots:
+            if _hashable(key) not in self._slots:
                 raise BadValue(f"key: expected one of the stream's {len(self)} keys, got {checks.describe(key)}")
             self._free.append(self._slots.pop(key))
 
@@ -211,7 +213,7 @@ class Stream:
             >>> bool((restored.push({"a": x})["a"] == stream.push({"a": x})["a"]).all())
             True
         """
-        return _file.load(cls, Path(path), model, options)
+        return _file.load(cls, path, model, options)
 
     # Keys and slots
 
@@ -268,11 +270,13 @@ def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | No
         if hop is not None:
             raise BadValue(f"hop: expected None without a window, got {checks.describe(hop)}")
         return None, None
-    checks.integer("window", window, 1)
+    checks.integer("window", window, 1, checks.SIZE)
     hop = checks.integer("hop", window if hop is None else hop, 1)
     for name, value in (("window", window), ("hop", hop)):
         if value % model.patch:
             raise BadValue(f"{name}: expected a multiple of the model's patch of {model.patch} samples, got {value}")
+    if window > MOST_LANES * hop and model.predict_window is None:
+        raise BadValue(f"hop: expected at least {-(-window // MOST_LANES)} for a window of {window}, got {hop}")
     return window, hop
 
 
@@ -285,6 +289,16 @@ def _sequences(model: StreamModel, window: int | None, hop: int | None) -> Seque
     if window is None or hop is None:
         return CarriedStates(engine, model.patch)
     return StaggeredStates(engine, window // model.patch, hop // model.patch, model.patch)
+
+
+def _hashable(key: Any) -> Hashable:
+    try:
+        hash(key)
+    except TypeError as error:
+        raise BadType(
+            f"key: expected a hashable object, such as text or an integer, got {type(key).__name__}"
+        ) from error
+    return key
 
 
 def _first_few(keys: list[Any]) -> str:

@@ -19,9 +19,8 @@ from unicornn.errors import BadType, BadValue
 def _check(module: Any, input: Any) -> None:
     if not isinstance(module, nn.Module) or len(inspect.signature(module.forward).parameters) < 2:
         raise BadType(f"module: expected a module that takes (input, state), got {type(module).__name__}")
-    if not isinstance(input, Tensor) or input.dim() != 3 or 0 in input.shape or input.layout != torch.strided:
-        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise BadValue(f"input: expected a tensor of shape (N, b, d), got {got}")
+    if not checks.is_dense(input) or input.dim() != 3 or 0 in input.shape:
+        raise BadValue(f"input: expected a tensor of shape (N, b, d), got {checks.describe(input)}")
 
 
 def _run(module: nn.Module, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -66,6 +65,8 @@ def gradient_profile(
     """
     _check(module, input)
     checks.integer("chunk", chunk, 1)
+    if loss is not None and not callable(loss):
+        raise BadType(f"loss: expected a function from the last output (b, m) to a scalar, got {checks.describe(loss)}")
     first = bool(getattr(module, "batch_first", False))
     u = input.detach().transpose(0, 1) if first else input.detach()
     loss = loss or (lambda output: output.square().sum() / 2)
@@ -95,6 +96,9 @@ def _profile(module: nn.Module, u: Tensor, loss: Callable[[Tensor], Tensor], chu
         leaves = [t.detach().clone().requires_grad_() for t in ([] if state is None else _state_tensors(state))]
         last, after = last_output(leaf, _rebuilt(state, leaves))
         outputs = _state_tensors(after) if result else loss(last)
+        if not result and not (isinstance(outputs, Tensor) and outputs.numel() == 1 and outputs.requires_grad):
+            got = checks.describe(outputs)
+            raise BadValue(f"loss: expected a function whose scalar result depends on the output, got {got}")
         gradients = torch.autograd.grad(outputs, [leaf, *leaves], adjoint if result else None)
         result.append(gradients[0].double().flatten(1).norm(dim=1).cpu())
         adjoint = list(gradients[1:])
