@@ -32,6 +32,6 @@ def test_ten_thousand_invalid_calls(seed):
     assert not unexpected_outcomes(2000, seed)
 
 
-@pytest.mark.parametrize("target", fuzz.targets(), ids=lambda t: t.name)
+@pytest.mark.parametrize("target", [t for t in fuzz.targets() if t.valid], ids=lambda t: t.name)
 def test_the_unchanged_calls_are_valid(target):
     assert fuzz.attempt(target, *next(iter(target.arguments.items()))) == "accepted"

@@ -53,6 +53,22 @@ def test_the_head_has_the_dtype_of_the_layers(dtype, readout):
     assert text(torch.randint(9, (20, 3))).dtype == dtype
 
 
+def test_a_delayed_xor_is_learned():
+    """Of two signs, half a sequence apart, with a hidden layer over the final state; noise in the second channel."""
+    torch.manual_seed(0)
+    net = Classifier(UnICORNN(2, 32, dt=0.2, init="spread"), 2, readout="state", head_size=32)
+    optimiser = torch.optim.Adam(net.parameters(), 5e-3)
+    for _ in range(120):
+        bits, u = torch.randint(2, (2, 64)), torch.randn(200, 64, 2)
+        u[:, :, 0] = 0
+        u[:5, :, 0], u[100:105, :, 0] = 2 * bits - 1.0
+        scores = net(u)
+        torch.nn.functional.cross_entropy(scores, bits[0] ^ bits[1]).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    assert (scores.argmax(1) == bits[0] ^ bits[1]).float().mean() > 0.95
+
+
 def test_a_hidden_layer_in_the_head():
     net, u = Classifier(UnICORNN(2, 5), 3, head_size=4), torch.randn(20, 6, 2)
     expected = net.linear(net.hidden[0](net.rnn(u)[0][-1]).clamp(min=0))
@@ -77,6 +93,15 @@ def test_words_that_are_rejected(words):
 def test_word_vectors_that_are_rejected(vectors):
     with pytest.raises((BadValue, BadType), match=r"^vectors: "):
         TextClassifier(UnICORNN(8, 5), 2, vectors=vectors, patch=2)
+
+
+def test_sizes_that_no_machine_holds_are_rejected_at_once():
+    for name in ("outputs", "patch", "head_size"):
+        with pytest.raises(BadValue, match=rf"^{name}: "):
+            Classifier(**{"rnn": UnICORNN(2, 5), "outputs": 3} | {name: 2**31})
+    for name in ("input_size", "hidden_size", "num_layers"):
+        with pytest.raises(BadValue, match=rf"^{name}: "):
+            UnICORNN(**{"input_size": 2, "hidden_size": 5} | {name: 2**31})
 
 
 def test_options_that_are_rejected():

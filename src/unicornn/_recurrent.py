@@ -123,8 +123,10 @@ class Recurrent(Checked):
 
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
-        if not isinstance(input, Tensor):
-            raise BadType(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
+        if not isinstance(input, Tensor) or input.is_nested:
+            raise BadType(
+                f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {checks.describe(input)}"
+            )
         if input.dim() not in (2, 3) or 0 in input.shape[:-1]:
             raise BadValue(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
         if input.shape[-1] != self.input_size:

@@ -29,6 +29,7 @@ from unicornn.streams import Stream
         ([[1.0, 2.0], [3.0]], BadValue),
         (np.ones(2, complex), BadType),
         (torch.ones(2, device="meta"), BadType),
+        (torch.ones(2).to_sparse(), BadType),
     ],
 )
 def test_rejected_samples_change_nothing(layer, bad, error):
@@ -53,8 +54,14 @@ def test_rejected_calls(layer):
     for samples in ({}, np.ones(2)):
         with pytest.raises((BadValue, BadType), match=r"^samples: "):
             stream.push(samples)
-    with pytest.raises(BadValue, match=r"^key: "):
-        stream.drop("a")
+    for key in ("a", ["a"], ("a", [])):
+        with pytest.raises((BadValue, BadType), match=r"^key: "):
+            stream.drop(key)
+    with pytest.raises(BadType, match=r"^key: "):
+        stream.predict_one(["a"], np.ones(2))
+    for path in (3, None):
+        with pytest.raises((BadValue, BadType), match=r"^path: "):
+            Stream.load(path, layer)
     with pytest.raises(BadType, match=r"^return_all: "):
         stream.push({"a": np.ones(2)}, return_all=1)
 
@@ -72,6 +79,8 @@ def test_rejected_calls(layer):
         (UnICORNN(2, 8), {"readout": "nothing"}, "readout"),
         (UnICORNN(2, 8), {"hop": 3}, "hop"),
         (UnICORNN(2, 8), {"window": 0}, "window"),
+        (UnICORNN(2, 8), {"window": 2**31}, "window"),
+        (UnICORNN(2, 8), {"window": 2**20, "hop": 1}, "hop"),
         (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 10}, "window"),
         (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 9, "hop": 4}, "hop"),
         (UnICORNN(2, 8), {"capacity": 0}, "capacity"),

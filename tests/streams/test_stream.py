@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from unicornn import UnICORNN
 from unicornn._ops.cpu.sizes import B
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
+from unicornn.readouts import log_energies
 from unicornn.streams import Stream
 
 READOUTS = ["last", "mean", "energy", "state(norm=None)", "last(norm=batch)+energy+state", "last+mean+energy+state"]
@@ -110,14 +111,12 @@ def test_ten_thousand_steps(dtype):
 
 
 def test_features_of_a_layer():
-    from unicornn.readouts import log_energies
-
     torch.manual_seed(0)
-    layer, u = UnICORNN(2, 10, 2), torch.randn(30, 1, 2)
+    layer, u = UnICORNN(2, 10, 2), torch.randn(30, 1, 2).bfloat16().float()
     with torch.no_grad():
         output, state = layer(u)
         energies = log_energies(layer, state)[0]
-    told = Stream(layer, readout="last+energy").push({"a": u[:, 0]})["a"]
+    told = Stream(layer, readout="last+energy").push({"a": u[:, 0].bfloat16()})["a"]
     np.testing.assert_allclose(told[:10], output[-1, 0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(told[10:], energies, rtol=1e-4, atol=1e-4)
     mean = Stream(layer, readout="mean").push({"a": u[:, 0]})["a"]

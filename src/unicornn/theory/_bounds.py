@@ -96,7 +96,7 @@ def bounds(layer: UnICORNN, N: int, target: float = 0.0) -> Bounds:
         raise BadValue(f"layer: expected a UnICORNN with one direction and without residual connections, got {layer}")
     if layer.alpha == 0:
         raise BadValue("layer: expected alpha > 0, by which the bounds divide, got alpha=0")
-    checks.integer("N", N, 1)
+    checks.integer("N", N, 1, checks.SIZE)
     target = checks.not_negative("target", target)
     alpha, dt, L = layer.alpha, max(layer.dt), layer.num_layers
     if dt >= 1:
