@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
+from unicornn._energies import check_recurrent
 from unicornn._features import Features
 from unicornn.errors import BadType, BadValue
 from unicornn.frames import Frames
-from unicornn.readouts import USES, EveryStep, Last, Mean, Readout, check_recurrent, parse
+from unicornn.readouts import USES, EveryStep, Last, Mean, Readout, parse
 
 
 class Network(nn.Module):
@@ -254,7 +255,7 @@ class TextClassifier(Classifier):
         self, rnn: nn.Module, outputs: int, *, vectors: Tensor, embedding_dropout: float = 0.0, **options: Any
     ) -> None:
         super().__init__(rnn, outputs, **options)
-        d = rnn.input_size // self.patch  # type: ignore[operator]
+        d = int((*self.frames, rnn)[0].input_size) // self.patch
         if not checks.is_dense(vectors) or not vectors.is_floating_point():
             raise BadType(f"vectors: expected floating-point numbers (words, {d}), got {checks.describe(vectors)}")
         if vectors.dim() != 2 or not len(vectors) or vectors.shape[1] != d:
