@@ -144,7 +144,7 @@ def test_setting_of_frames(setting, lengths, hop):
 
 
 def test_half_the_sampling_rate_has_the_same_energies():
-    """Of tones that both rates represent, with a frequency between those of the slowest and the fastest oscillator."""
+    """Tones that both rates represent, within the range of the oscillators."""
     torch.manual_seed(0)
     frames = Frames(oscillators(1, 24, 256), 256, 128)
     with torch.no_grad():

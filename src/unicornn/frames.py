@@ -122,10 +122,10 @@ class Frames(nn.Module):
         for layer in self.layers:
             if not isinstance(layer, UnICORNN):
                 raise BadType(f"layers: expected UnICORNN, whose time steps can be scaled, got {type(layer).__name__}")
-        *self.length, self.hop = map(int, sizes)  # type: ignore[misc,assignment]
+        *self.length, self.hop = map(int, sizes)  # type: ignore[assignment]
         self.length = tuple(self.length)
         for layer in self.layers:
-            for a, w, c, dt in zip(layer.time_steps(), layer.w, layer.c, layer._dt, strict=True):  # type: ignore
+            for a, w, c, dt in zip(layer.time_steps(), layer.w, layer.c, layer._dt, strict=True):
                 omega = (layer.alpha + w).clamp(min=1e-6).sqrt()  # type: ignore[operator]
                 angle = 2 * torch.asin((a * omega / 2).clamp(max=1.0)) / factor
                 a = 2 * torch.sin(angle.clamp(max=LARGEST_ANGLE) / 2) / omega

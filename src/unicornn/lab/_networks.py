@@ -21,6 +21,11 @@ FRAMES: dict[str, Any] = {
     "frame_model": "unicornn",
     "frame_centre": False,
 }  # settings of the front end, if ``frames`` has one
+FRAMES_NETWORK: dict[str, Any] = {
+    "num_layers": 2, "dt": 0.5, "alpha": 1.0, "init": "spread", "b_init": 1.0, "dropout": 0.1,
+    "readout": "mean+max+state", "readout_init": "zero",
+}  # fmt: skip
+"""Settings with which UnICORNN learned most tasks from frames."""
 NOT_SETTINGS = ("self", "rnn", "outputs", "input_size", "batch_first", "bidirectional", "device", "dtype")
 
 

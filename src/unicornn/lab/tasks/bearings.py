@@ -16,6 +16,7 @@ import torch
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
+from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.tasks._base import Splits, Task, Training
@@ -76,6 +77,11 @@ def _windows(
     return Slices(values, begin[recording] + offset, sizes, target, jitter=jitter, seed=seed)
 
 
+FRAMES_VARIANT = {
+    **FRAMES_NETWORK, "frames": (256, 128), "frame_size": 48, "hidden_size": 96, "horizon": None,
+    "lr": 4e-3, "epochs": 25, "optimizer": "adamw", "weight_decay": 0.01,
+}  # fmt: skip
+
 TASK = Task(
     name="bearings",
     title="Eleven faults of ball bearings at an unseen load",
@@ -99,7 +105,7 @@ TASK = Task(
     },
     training=Training(lr=1e-2, batch_size=16, epochs=30, schedule="onecycle", clip=1.0, eval_batch_size=32),
     options={"window": (12_000,)},
-    variants={"whole": {"window": 0}},
+    variants={"whole": {"window": 0}, "frames": FRAMES_VARIANT},
     files=[FILE],
     protocol="Trained on loads 0 and 1, validated on load 2, tested on load 3: selecting the epoch on an unseen load "
     "is as hard as the test. Sequences are adjacent windows of `window` samples, moved at random in training; "

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from unicornn.errors import BadValue, CorruptData
+from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import split_70_15_15, split_groups_70_15_15
@@ -155,6 +156,14 @@ def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int)
 Results = dict[str, tuple[float, float]]  # model to mean and deviation of the RMSE
 
 
+FRAMES_VARIANT = {
+    **FRAMES_NETWORK, "frames": (HZ, HZ // 2), "frame_size": 48, "frame_centre": True, "hidden_size": 64,
+    "split": "patient", "stretch": 0.4, "standardise": True,
+    "lr": 4e-3, "epochs": 4, "schedule": "onecycle", "optimizer": "adamw", "weight_decay": 0.01, "clip": 1.0,
+}  # fmt: skip
+"""Frames of one second, patients who are in one split only."""
+
+
 def _task(
     name: str, title: str, numeric: str, windows: int, lr: float, dt: float, alpha: float, paper: Results
 ) -> Task:
@@ -174,6 +183,7 @@ def _task(
         },
         training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
         options={"split": ("random", "recording", "patient"), "split_seed": (0,), "stretch": (0.0,), "shift": (0,)},
+        variants={"frames": FRAMES_VARIANT},
         paper=[Quoted(model, *numbers, source="Table 4") for model, numbers in paper.items()],
         files=FILES,
         protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, like the TSR archive's 7,949; {windows:,} "

@@ -1,7 +1,7 @@
 """Spoken words from their raw waveform: the Arabic Speech Commands of Ghandoura, Hjabo and Al Dakkak (2021).
 
-30 speakers said each word ten times; a recording is one second at 16 kHz. The test set is six speakers whom no network
-has heard. Options change the training recordings at random, as another speaker, microphone or room would.
+30 speakers said each word ten times; a recording is one second at 16 kHz. The test set is six speakers who are in no
+other split. Options vary the training recordings at random, as other voices and microphones would.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
+from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.tasks._base import Batch, Splits, Task, Training
@@ -164,15 +165,7 @@ def vary(
 
 
 def _task(name: str, title: str, file: File, words: int) -> Task:
-    network = {
-        "frames": (256, 1024, 256),
-        "frame_size": (64, 32),
-        "frame_centre": True,
-        "num_layers": 2,
-        "dropout": 0.1,
-        "readout": "mean+max+state",
-        "readout_init": "zero",
-    }
+    frames = {"frames": (256, 1024, 256), "frame_size": (64, 32), "frame_centre": True}
     return Task(
         name=name,
         title=title,
@@ -181,10 +174,7 @@ def _task(name: str, title: str, file: File, words: int) -> Task:
         d=1,
         outputs=words,
         size=f"{300 * words:,} recordings, N = 16,000, d = 1",
-        models={
-            "unicornn": network | {"hidden_size": 96, "dt": 0.5, "alpha": 1.0, "init": "spread", "b_init": 1.0},
-            "lstm": network | {"hidden_size": 96},
-        },
+        models={"unicornn": {**FRAMES_NETWORK, **frames, "hidden_size": 96}},
         training=Training(
             lr=4e-3, batch_size=32, epochs=25, schedule="onecycle", optimizer="adamw", weight_decay=0.01, clip=1.0
         ),

@@ -21,6 +21,7 @@ import torch
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
+from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.data._splits import split_70_15_15, stratified_folds
@@ -133,6 +134,10 @@ _VARIANTS: dict[str, dict[str, Any]] = {  # the paper's two ways to shorten the 
     "t-bptt": {"bptt": 500},
     "sub-sampled": {"subsample": "random", "entries": 200},
 }
+_FRAMES: dict[str, Any] = {
+    **FRAMES_NETWORK, "frames": (256, 128), "frame_size": 32, "hidden_size": 48, "num_layers": 1, "crops": "quarters",
+    "lr": 4e-3, "epochs": 60, "schedule": "onecycle", "optimizer": "adamw", "weight_decay": 0.01, "clip": 1.0,
+}  # fmt: skip
 
 TASKS = [
     Task(
@@ -172,7 +177,7 @@ TASKS = [
         models=_MODELS,
         training=Training(lr=8.59e-3, batch_size=8, epochs=250),
         options={**_OPTIONS, "fold": tuple(range(FOLDS)), "validation": ("fold", "training")},
-        variants=_VARIANTS,
+        variants={**_VARIANTS, "frames": _FRAMES},
         files=[WORMS44_FILE],
         protocol="Not EigenWorms and not comparable with its results: 44 other recordings of the same kind. Five "
         "stratified folds: one for test (fold=0 ... 4), the next for validation, three for training; channels "

@@ -12,7 +12,7 @@ from typing import Any
 
 from unicornn._checks import choice, did_you_mean, flag, fraction, integer, not_negative, positive
 from unicornn.errors import BadValue
-from unicornn.lab._networks import model_settings
+from unicornn.lab._networks import FRAMES, model_settings
 from unicornn.lab.tasks._base import Task, Training
 
 SCHEDULES = ("step", "onecycle", "cosine", "constant")
@@ -113,9 +113,11 @@ def resolve(
     training = dataclasses.asdict(task.training)
     if model in task.models:
         model_options = dict(task.models[model])
-    else:  # no published settings: the sizes and the dropout of UnICORNN
-        ours = task.models["unicornn"]
-        model_options = {k: ours[k] for k in ("hidden_size", "num_layers", "dropout") if k in ours and k in possible}
+    else:  # no published settings: the sizes and the dropout of UnICORNN, behind the same frames
+        ours, shared = task.models["unicornn"], ["hidden_size", "num_layers", "dropout"]
+        if "frames" in ours:
+            shared += ["frames", *FRAMES, "readout", "readout_init"]
+        model_options = {k: ours[k] for k in shared if k in ours and k in possible}
     if model == "unicornn":
         model_options.setdefault("gradient", "stored")  # faster than "reversible", with the same gradients
     task_options = default_options(task)

@@ -1,0 +1,89 @@
+"""Collects what networks with frames learned from raw signals, for docs/signals.md.
+
+    unicornn train speech --out runs/speech
+    python -m benchmarks.signals runs/speech [RUN ...]      # results/signals.json; needs the data, --data DIR
+
+Networks of the task speech are also tested at half the sampling rate without training: ``Frames.resample``. The
+spectrogram is what the first speech network sees of the first test recording.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import record
+from unicornn.frames import Frames
+from unicornn.lab._run_folder import Run
+from unicornn.lab.data import Source
+from unicornn.lab.tasks._checked import load_checked
+from unicornn.lab.training import load_network
+from unicornn.lab.training._evaluate import config_of, evaluate_split, task_of
+from unicornn.models import free_parameters
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """Result, sizes and learning curve of a run."""
+    config, network = run.config, load_network(run)
+    front = sum(free_parameters(layer) for level in network.frames for layer in level.layers)  # type: ignore
+    keys = ("task", "variant", "model", "seed", "metric", "parameters", "command")
+    names = ("valid", "test", "seconds", "epochs", "best_epoch")
+    row = {key: config[key] for key in keys} | {name: run.result[name] for name in names}
+    words = [Path(word).name if "/" in word else word for word in row["command"].split()]
+    settings = {"options": config["task_options"], "settings": config["model_options"]}
+    curve = {"valid_curve": run.metrics["valid"].round(4).tolist()}
+    return row | {"command": " ".join(words), "front_end_parameters": front} | settings | curve
+
+
+def half_rate(run: Run, source: Source) -> dict[str, float]:
+    """Accuracies at half the sampling rate of a network trained at the full one."""
+    task, network = task_of(run), load_network(run)
+    config = config_of(run, task)
+    level = network.frames[0]  # further levels see as many frames as before
+    assert isinstance(level, Frames)
+    level.resample(0.5)
+    splits = load_checked(task, source, {**config.task_options, "rate": 8000}, config.seed, ("valid", "test"))
+    return {name: evaluate_split(network, task, config, splits, name)[0] for name in ("valid", "test")}
+
+
+def spectrogram(run: Run, source: Source) -> dict[str, Any]:
+    """Standardised log energies (frames, oscillators) of the shortest frames, and each oscillator's frequency."""
+    task, network = task_of(run), load_network(run)
+    config = config_of(run, task)
+    test = load_checked(task, source, config.task_options, config.seed, ("test",)).test
+    batch, level = test.batch(torch.arange(1), -1), network.frames[0]
+    assert isinstance(level, Frames)
+    layer: Any = level.layers[0]
+    with torch.no_grad():
+        angle = 2 * torch.asin(
+            (layer.time_steps()[0] * (layer.alpha + layer.w[0]).clamp(min=0).sqrt() / 2).clamp(max=1)
+        )
+        energies = level(batch.u)[0][:, 0, : layer.hidden_size]
+    hertz = angle * config.task_options["rate"] / (2 * torch.pi)
+    order = hertz.argsort()
+    return {
+        "hop_seconds": level.hop / config.task_options["rate"],
+        "hertz": hertz[order].round().tolist(),
+        "energies": [[round(e, 2) for e in row] for row in energies[:, order].tolist()],
+        "waveform": [round(v, 3) for v in batch.u[::20, 0, 0].tolist()],
+    }
+
+
+def main() -> None:
+    parser = record.arguments(__doc__, "signals.json", data=True)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of finished runs")
+    arguments = parser.parse_args()
+    source, rows, picture = Source(arguments.data), [], None
+    for run in map(Run, arguments.runs):
+        rows.append(run_row(run))
+        if run.config["task"] == "speech" and run.config["model_options"].get("frame_model", "unicornn") == "unicornn":
+            rows[-1]["half_rate"] = half_rate(run, source)
+            picture = picture or spectrogram(run, source)
+    names = " ".join(folder.name for folder in arguments.runs)
+    record.save(arguments.out, f"signals {names}", {"runs": rows, "spectrogram": picture})
+
+
+if __name__ == "__main__":
+    main()
