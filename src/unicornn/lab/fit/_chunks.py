@@ -111,6 +111,8 @@ class Chunk:
             numbers, bad = _parse_numbers(column, self.decimal)
             if bad is None:
                 return numbers
+        if not (_is_text(column) or pa.types.is_temporal(column.type)):
+            raise CorruptData(f"{self.path}: expected times in column {name!r}, got {column.type}")
         values = column.to_pandas()
         form = "ISO8601" if _is_text(column) else None
         try:

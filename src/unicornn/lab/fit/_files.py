@@ -107,11 +107,11 @@ def _finish(path: Path, data: Data, reading: Reading, complete: bool = True) -> 
 
     Targets stay text if the series are not ``complete``: those of other parts may not be numbers.
     """
-    if data.target is not None and data.target.dtype.kind in TEXT and complete:
-        data.target = parse_targets(data.target.tolist())
     if reading.skip_unlabelled and not (labelled := data.labelled()).all():
         data = data.select(np.flatnonzero(labelled))
         data.notes = [*data.notes, f"{(~labelled).sum():,} series without a target left out (--skip-unlabelled)"]
+    if data.target is not None and data.target.dtype.kind in TEXT and complete:
+        data.target = parse_targets(data.target.tolist())
     data.check(path, complete)
     if reading.resample is not None:
         data = data.resample(reading.resample)
@@ -125,7 +125,7 @@ def _is_table(path: Path) -> bool:
     if path.suffix.lower() == ".tsv":
         with opened(path) as file:
             second = file.readline().decode("latin-1").split("\t")[1:2]
-        return bool(second) and re.match(rf"{NUMBER}|^\??$", second[0].strip()) is None
+        return any(cell.strip()[:1].isalpha() and not re.match(NUMBER, cell.strip()) for cell in second)
     return path.name.lower().endswith(TABLES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import importlib.util
 import io
@@ -100,7 +101,7 @@ def _json_lines(path: Path, reading: Reading) -> Table:
 
     def batches(_: int) -> Iterator[Any]:
         with opened(path) as file:
-            yield from pj.open_json(file, read_options=pj.ReadOptions(use_threads=False, block_size=1 << 22))
+            yield from pj.open_json(file, read_options=pj.ReadOptions(use_threads=False, block_size=1 << 24))
 
     with _errors_as_corrupt_data(path, kind):
         first = next(iter(batches(0)), None)
@@ -174,7 +175,7 @@ def _detect_encoding(start: bytes) -> str:
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     try:
-        start[: start.rfind(b"\n") + 1].decode("utf-8") if b"\n" in start else start.decode("utf-8", "ignore")
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # which may end within a character
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
@@ -223,7 +224,10 @@ def _rows_of_text(path: Path, dialect: _Dialect, names: list[str]) -> Iterator[C
 
 
 def _csv_batches(path: Path, dialect: _Dialect, columns: int) -> Iterator[Any]:
-    """All cells as text: 01 is not 1, and a name must not be a number in one chunk and text in the next."""
+    """All cells as text: 01 is not 1, and a name must not be a number in one chunk and text in the next.
+
+    Arrow reads 32 blocks ahead.
+    """
     import pyarrow.csv as pcsv
 
     numbered = [str(i) for i in range(columns)]
@@ -231,7 +235,7 @@ def _csv_batches(path: Path, dialect: _Dialect, columns: int) -> Iterator[Any]:
         yield from pcsv.open_csv(
             file,
             pcsv.ReadOptions(
-                use_threads=False, block_size=1 << 22, skip_rows=1, column_names=numbered, encoding=dialect.encoding
+                use_threads=False, block_size=1 << 19, skip_rows=1, column_names=numbered, encoding=dialect.encoding
             ),
             pcsv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
             pcsv.ConvertOptions(column_types=dict.fromkeys(numbered, pa.string()), strings_can_be_null=False),
