@@ -57,6 +57,11 @@ class FittedNetwork(Network):
                 f"model: expected an estimator with missing='error', got {estimator.missing!r}; {what} cannot fill "
                 "gaps. Fill them before fitting"
             )
+        if estimator.scale_ == "series":
+            raise BadValue(
+                f"model: expected an estimator with scale='dataset', got one that scales every series by its own mean "
+                f"and deviation; {what} would have to know the whole series in advance"
+            )
         network: Any = copy.deepcopy(estimator._network).eval().cpu()
         network.__class__ = cls
         numbers = {"input_mean": estimator._scaling.mean, "input_deviation": estimator._scaling.deviation}

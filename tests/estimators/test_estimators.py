@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
-from tests.estimators.helpers import QUICK, SMALL, tones
+from tests.estimators.helpers import QUICK, SMALL, speakers, tones
 from unicornn import load_model
 from unicornn.errors import BadValue, Diverged
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor
@@ -170,6 +170,33 @@ def test_groups_are_never_split():
     assert (len(train), len(test)) == (32, 8)
     X, y, _ = tones(20)
     assert UnICORNNClassifier(**SMALL).fit(X, y, groups=np.arange(20) % 7).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_scale_is_chosen_by_left_out_speakers(model, tmp_path):
+    X, y, who = speakers(16, 4)
+    new, labels, _ = speakers(16, 4, seed=1)
+    fitted = UnICORNNClassifier(model, scale="auto", **QUICK).fit(X, y, groups=who)
+    assert (fitted.scale_, fitted.left_out_by_) == ("series", "groups")
+    if model == "bank":
+        naive, honest = (UnICORNNClassifier(**SMALL).fit(X, y, groups=groups) for groups in (None, who))
+        assert (naive.scale_, naive.left_out_by_) == ("dataset", "series")
+        one, other, best = (each.about_["scores"]["left_out_accuracy"] for each in (naive, honest, fitted))
+        assert other + 0.3 < best <= one == 1  # each speaker has levels of his own, which say nothing about others
+        assert naive.score(new, labels) < 0.9 < fitted.score(new, labels)
+    assert np.allclose(fitted.predict_proba(new), fitted.predict_proba(2 * new + 1), atol=1e-3)
+    fitted.save_pretrained(tmp_path)
+    loaded = load_model(tmp_path)
+    assert (loaded.scale_, loaded.left_out_by_) == ("series", "groups")
+    assert np.array_equal(loaded.predict_proba(new), fitted.predict_proba(new))
+
+
+def test_the_scale_is_that_of_the_dataset_if_levels_matter():
+    X, y, _ = tones(20)
+    X = [x + 5 * (label == "low") for x, label in zip(X, y, strict=True)]
+    assert UnICORNNClassifier(scale="auto", **SMALL).fit(X, y).scale_ == "dataset"
+    gaps = UnICORNNRegressor(scale="series", missing="mask", **SMALL).fit(X, np.arange(20.0))
+    assert np.allclose(gaps.predict(X), gaps.predict([3 * x for x in X]), atol=1e-3)
 
 
 def test_partial_fit():

@@ -110,8 +110,8 @@ def test_bad_arguments_are_named(method, options):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("model", "tree"), ("dt", "small"), ("validation_fraction", 1.5), ("budget", 0), ("max_epochs", 0),
-        ("n_jobs", 0), ("n_jobs", True), ("n_jobs", 1.5), ("class_weight", "equal"),
+        ("model", "tree"), ("scale", "none"), ("dt", "small"), ("validation_fraction", 1.5), ("budget", 0),
+        ("max_epochs", 0), ("n_jobs", 0), ("n_jobs", True), ("n_jobs", 1.5), ("class_weight", "equal"),
         *(("class_weight", weights) for weights in ({"a": np.nan, "b": 1}, {"a": -1, "b": 1}, {"a": 0, "b": 0})),
     ],
 )  # fmt: skip
@@ -178,6 +178,7 @@ FORGERIES = {
     "channels": put("config", "series", "channels", value=10**15),
     "names": put("config", "series", "channel_names", value=3),
     "classes": put("config", "target", "classes", value=["a"]),
+    "scale": put("config", "series", "scale", value="auto"),
     "no classes": put("config", "target", "classes", value=None),
     "dtype": put("config", "target", "dtype", value="S1000000000"),
     "temperature": put("config", "target", "temperature", value=float("nan")),

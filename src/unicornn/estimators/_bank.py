@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -20,6 +20,11 @@ from unicornn.estimators._series import Scaling, Series, SeriesSet, naming_error
 from unicornn.estimators._transformer import SeriesTransformer
 
 LEVEL_WINDOWS = 4096  # windows from which the levels of a layer are estimated
+Tell = Callable[[float], None]
+
+
+def _nobody(fraction: float) -> None:
+    """Ignores the progress."""
 
 
 @dataclass(eq=False, repr=False)
@@ -86,8 +91,8 @@ class OscillatorBank(SeriesTransformer):
         self._learn_channels(read)
         return self
 
-    def _fit_series(self, series: Series) -> Self:
-        """As ``fit``, for series that ``read_series`` has read."""
+    def _fit_series(self, series: Series, tell: Tell = _nobody) -> Self:
+        """As ``fit``, for series that ``read_series`` has read. ``tell`` receives the fraction done."""
         settings = self._settings()
         m, smallest, overlap = (
             checks.integer(name, settings[name], 1) for name in ("n_oscillators", "smallest_window", "overlap")
@@ -104,8 +109,10 @@ class OscillatorBank(SeriesTransformer):
         self._scaling = Scaling.fit(series)
         series = [self._scaling(x) for x in series]
         varying = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])
-        layers = []
-        for view in views(max(len(x) for x in series), smallest, overlap, pairs=len(varying) > 1):
+        layers: list[Oscillators] = []
+        drawn = views(max(len(x) for x in series), smallest, overlap, pairs=len(varying) > 1)
+        for view in drawn:
+            tell(len(layers) / len(drawn))
             if view.pairs:
                 layer = Oscillators.draw_pairs(view, m, series, varying, random)
             else:
@@ -118,7 +125,7 @@ class OscillatorBank(SeriesTransformer):
         self._layers = layers
         self.windows_ = [layer.view.W for layer in layers if layer.view.kind == "scaled_increments"]
 
-    def _features(self, series: Series) -> np.ndarray:
+    def _features(self, series: Series, tell: Tell = _nobody) -> np.ndarray:
         """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles; with several channels 4 (m // 2) · (5 + q) more
         for each window."""
         series = [self._scaling(x) for x in series]
@@ -126,7 +133,10 @@ class OscillatorBank(SeriesTransformer):
         threads = torch.get_num_threads()
         try:
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
-                features = list(workers.map(lambda layer: pooled(series, layer), self._layers))
+                features: list[np.ndarray] = []
+                for found in workers.map(lambda layer: pooled(series, layer), self._layers):
+                    features.append(found)
+                    tell(len(features) / len(self._layers))
         finally:
             torch.set_num_threads(threads)
         return np.concatenate([*features, summaries(series)], 1)

@@ -17,14 +17,14 @@ from unicornn.estimators import _arguments as arguments
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._progress import progress_bar
-from unicornn.estimators._ridge import Ridge
+from unicornn.estimators._ridge import Ridge, clearly_smaller
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import LAYOUTS, MISSING, Scaling, Series
+from unicornn.estimators._series import LAYOUTS, MISSING, SCALES, Scaling, Series
 from unicornn.estimators._transformer import SeriesTransformer
 from unicornn.readouts import parse
 
 MODELS = ("bank", "network", "both")
-MAX_HALVINGS = 3  # of an automatically chosen time step with which training diverges
+FIT_PART = 0.2  # of the time for a bank's features, spent on drawing the oscillators and their levels
 KIND_WEIGHTS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # candidates for the bank's kinds of features; see Ridge
 
 
@@ -36,6 +36,7 @@ class Estimator(Saved, SeriesTransformer):
     _: KW_ONLY
     hidden_size: int = 64
     num_layers: int = 2
+    scale: str = "dataset"
     dt: float | str = "auto"
     alpha: float = 1.0
     readout: str = "energy"
@@ -119,22 +120,38 @@ class Estimator(Saved, SeriesTransformer):
         self._learn_channels(read)
         self._seed = arguments.seed_from(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
+        self.left_out_by_ = "series" if groups is None or len(np.unique(groups)) < 2 else "groups"
         self._describe(series, target)
-        if self.model != "network":
+        if self.model != "network" or self.scale == "auto":
             self._fit_bank(series, target, weights, groups)
+        else:
+            self.scale_ = self.scale
         if self.model != "bank":
             deadline = None if self.budget is None else start + self.budget
-            self._fit_network(series, target, weights, groups, valid, deadline)
+            if valid is not None:
+                valid = self._scaled(valid[0], self.scale_), valid[1]
+            self._fit_network(self._scaled(series, self.scale_), target, weights, groups, valid, deadline)
         self.models_ = ("bank", "network") if self.model == "both" else (self.model,)
         return self
 
     def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any) -> None:
-        self._bank = OscillatorBank(random_state=self._seed)
-        with self._threads():
-            F = self._bank._fit_series(series)._features(series)
+        """Fits the bank with each admissible scale; keeps the first unless another has clearly smaller errors."""
         Y = 2.0 * np.eye(self._outputs())[target] - 1.0 if target.ndim == 1 else target
-        self._ridge = Ridge.fit(F, Y, weights, groups, self._seed, self._bank._feature_kinds(), KIND_WEIGHTS)
-        self.about_["scores"] |= self._finish_ridge(target, weights)
+        scales = SCALES if self.scale == "auto" else (self.scale,)
+        if self._continues_last_fit():
+            scales = (self.scale_,)
+        self._ridge: Ridge
+        for i, scale in enumerate(scales):
+            scaled, bank = self._scaled(series, scale), OscillatorBank(random_state=self._seed)
+            name = "bank" if len(scales) == 1 else f"bank, scale={scale}"
+            with self._threads(), progress_bar(name, 1.0, enabled=bool(self.verbose)) as tell:
+                bank._fit_series(scaled, lambda done: tell(FIT_PART * done))
+                F = bank._features(scaled, lambda done: tell(FIT_PART + (1 - FIT_PART) * done))
+            ridge = Ridge.fit(F, Y, weights, groups, self._seed, bank._feature_kinds(), KIND_WEIGHTS)
+            if i == 0 or clearly_smaller(ridge.errors, self._ridge.errors):
+                self.scale_, self._bank, self._ridge = scale, bank, ridge
+        if self.model != "network":
+            self.about_["scores"] |= self._finish_ridge(target, weights)
 
     def _fit_network(
         self,
@@ -165,24 +182,14 @@ class Estimator(Saved, SeriesTransformer):
         make = partial(self._new_network, settings)
         if deadline is not None:
             networks.warm_up(make(0.1), examples, settings)
-        if not warm:
-            if not isinstance(self.dt, str):
-                self.dt_ = float(self.dt)
-            elif validation is None:
-                self.dt_ = networks.time_step_candidates(examples.series, self.alpha)[0]
+        with progress_bar("epoch", self.max_epochs, enabled=bool(self.verbose)) as tell:
+            if warm:
+                done = networks.train(self._network, examples, validation, settings, tell)
             else:
-                self.dt_ = networks.choose_time_step(make, examples, validation, settings)
-            self._network: Any = make(self.dt_)
-        for halvings_left in range(MAX_HALVINGS if isinstance(self.dt, str) and not warm else 0, -1, -1):
-            try:
-                with progress_bar(self.max_epochs, enabled=bool(self.verbose)) as update:
-                    done = networks.train(self._network, examples, validation, settings, update)
-                break
-            except Diverged:  # the short runs that chose dt may succeed where the long one fails
-                if not halvings_left:
-                    raise
-                self.dt_ /= 2
-                self._network = make(self.dt_)
+                dt = None if isinstance(self.dt, str) else float(self.dt)
+                self._network: Any
+                self._network, done = networks.fit_new(make, examples, validation, settings, dt, tell)
+        self.dt_ = self._network.rnn.dt[0]
         self.history_: list[dict[str, float]] = done.history
         self.n_iter_, self.best_epoch_ = len(done.history), done.best_epoch
         self.stopped_by_ = done.stopped
@@ -193,12 +200,14 @@ class Estimator(Saved, SeriesTransformer):
         """One epoch of the network, which is built in the first call unless it was fitted before."""
         self._check_settings()
         read = self._read(X)
-        series, weights = read.series, arguments.check_weights(sample_weight, len(read))
+        weights = arguments.check_weights(sample_weight, len(read))
         arguments.check_count("y", target, len(read))
         if getattr(self, "models_", None) != ("network",):
             self._learn_channels(read)
             self._seed = arguments.seed_from(self.random_state)
             settings = self._network_settings(self._seed)
+            self.scale_, self.left_out_by_ = "series" if self.scale == "series" else "dataset", "series"
+            series = self._scaled(read.series, self.scale_)
             self._prepare_network(series, settings)
             automatic = isinstance(self.dt, str)
             scaled = [self._scaling(x) for x in series]
@@ -211,7 +220,7 @@ class Estimator(Saved, SeriesTransformer):
         optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
         self._optimiser = optimiser
         self._check_channels(read)
-        examples = self._examples(series, target, weights)
+        examples = self._examples(self._scaled(read.series, self.scale_), target, weights)
         settings = self._network_settings((self._seed + self.n_iter_) % 2**31)
         trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
         with seeded(self._seed):
@@ -314,7 +323,8 @@ class Estimator(Saved, SeriesTransformer):
         given = self._settings()
         for name in ("hidden_size", "num_layers", "segments", "max_epochs", "batch_size", "patience"):
             checks.integer(name, given[name], 1)
-        for name, options in {"model": MODELS, "layout": LAYOUTS, "missing": MISSING}.items():
+        choices = {"model": MODELS, "layout": LAYOUTS, "missing": MISSING, "scale": (*SCALES, "auto")}
+        for name, options in choices.items():
             checks.choice(name, given[name], options)
         checks.positive("lr", given["lr"])
         checks.not_negative("alpha", given["alpha"])

@@ -24,6 +24,7 @@ from unicornn.models import Network
 from unicornn.readouts import Energy, parse
 
 CLIP = 1.0  # largest norm of a gradient
+MAX_HALVINGS = 3  # of an automatically chosen time step with which training diverges
 FASTEST_NEURON = 0.95  # largest effective time step of init="spread", relative to Δt
 SHORTEST_SEGMENT = 16  # number of steps in a segment of which the energy is measured
 DT_FRACTION = 0.2  # of max_epochs and of the remaining time: most that the candidates for Δt may use together
@@ -149,6 +150,8 @@ class NetworkTrainer(Trainer):
         if self.valid is not None:
             output = torch.from_numpy(outputs(self.network, self.valid.series, self.batch_size))
             row["valid_loss"] = mean_loss(output, self.valid.target, self.valid.weight).item()
+            if self.valid.target.dim() == 1:
+                row["valid_accuracy"] = (output.argmax(1) == self.valid.target).double().mean().item()
         return row
 
     def cost(self, row: Row) -> float:
@@ -174,9 +177,9 @@ def train(
     examples: Examples,
     valid: Examples | None,
     settings: Settings,
-    tell: Callable[[int, Row], None] = lambda epoch, row: None,
+    tell: Callable[..., None] = lambda epoch, **numbers: None,
 ) -> Trainer:
-    """Trains with Adam in place and restores the best weights. ``tell`` receives each epoch's number and losses.
+    """Trains with Adam in place and restores the best weights. ``tell`` receives each epoch's number and scores.
 
     Stops when the validation loss, or without validation series the training loss, has not improved for ``patience``
     epochs, or when another epoch as long as the last would end after the deadline.
@@ -188,7 +191,7 @@ def train(
 
     def after_epoch(row: Row) -> None:
         nonlocal begin
-        tell(trainer.epoch, row)
+        tell(trainer.epoch, **row)
         schedule.step(trainer.cost(row))
         seconds, begin = clock() - begin, clock()
         if not trainer.stopped and settings.deadline is not None and begin + seconds > settings.deadline:
@@ -199,6 +202,32 @@ def train(
     trainer.stopped = trainer.stopped or "max_epochs"
     network.load_state_dict(trainer.best_weights)
     return trainer
+
+
+def fit_new(
+    make: Callable[[float], Network],
+    examples: Examples,
+    valid: Examples | None,
+    settings: Settings,
+    dt: float | None,
+    tell: Callable[..., None],
+) -> tuple[Network, Trainer]:
+    """Makes and trains a network with time step ``dt``; None chooses one.
+
+    A chosen one with which training diverges is halved: the short runs that chose it may succeed where the long one
+    fails.
+    """
+    halvings_left = MAX_HALVINGS if dt is None else 0
+    if dt is None:
+        dt = choose_time_step(make, examples, valid, settings)
+    while True:
+        network = make(dt)
+        try:
+            return network, train(network, examples, valid, settings, tell)
+        except Diverged:
+            if not halvings_left:
+                raise
+            dt, halvings_left = dt / 2, halvings_left - 1
 
 
 def time_step_candidates(series: Series, alpha: float) -> list[float]:
@@ -232,16 +261,16 @@ def _highest_frequency(x: np.ndarray) -> float:
 
 
 def choose_time_step(
-    make: Callable[[float], Network], examples: Examples, valid: Examples, settings: Settings
+    make: Callable[[float], Network], examples: Examples, valid: Examples | None, settings: Settings
 ) -> float:
-    """The candidate with the smallest validation loss after a short training.
+    """The candidate with the smallest validation loss after a short training; the first without validation series.
 
     Together the candidates take at most a fifth of the epochs and of the remaining time; the last ones are skipped if
     that is not enough.
     """
     candidates = time_step_candidates(examples.series, settings.alpha)
     epochs = int(DT_FRACTION * settings.max_epochs / len(candidates))
-    if len(candidates) == 1 or epochs < 1:
+    if len(candidates) == 1 or epochs < 1 or valid is None:
         return candidates[0]
     short = copy.copy(settings)
     short.max_epochs = min(epochs, 5)

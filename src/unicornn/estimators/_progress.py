@@ -7,19 +7,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(epochs: int, enabled: bool) -> Iterator[Callable[[int, dict[str, float]], None]]:
-    """Yields a function to call after each epoch with its number and losses."""
+def progress_bar(name: str, total: float, enabled: bool) -> Iterator[Callable[..., None]]:
+    """Yields a function to call with the part of ``total`` that is done, and with numbers to show by name."""
     if not enabled:
-        yield lambda epoch, losses: None
+        yield lambda done, **numbers: None
         return
     from rich import progress as rich
 
-    columns = rich.TextColumn("epoch"), rich.MofNCompleteColumn(), rich.BarColumn(), rich.TimeElapsedColumn()
-    left = rich.TextColumn("left"), rich.TimeRemainingColumn(), rich.TextColumn("{task.fields[losses]}")
-    with rich.Progress(*columns, *left) as bar:
-        task = bar.add_task("training", total=epochs, losses="")
+    columns = rich.TextColumn(name), rich.BarColumn(), rich.TextColumn("{task.completed:.3g}/{task.total:.3g}")
+    times = rich.TimeElapsedColumn(), rich.TextColumn("left"), rich.TimeRemainingColumn()
+    with rich.Progress(*columns, *times, rich.TextColumn("{task.fields[numbers]}")) as bar:
+        task = bar.add_task(name, total=total, numbers="")
 
-        def update(epoch: int, losses: dict[str, float]) -> None:
-            bar.update(task, completed=epoch, losses=" ".join(f"{k} {v:.4g}" for k, v in losses.items()))
+        def update(done: float, **numbers: float) -> None:
+            bar.update(task, completed=done, numbers=" ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
 
         yield update

@@ -35,6 +35,7 @@ class Ridge:
         kind_weights: Chosen weight of each kind of features.
         left_out: Prediction for each series of ``rows`` by a fit without it (or without its group), (n, k).
         rows: Series from which the penalty was chosen, (n,).
+        errors: Sum of the squared errors of ``left_out`` by series, or by group.
 
     Example:
         >>> import numpy as np
@@ -52,6 +53,7 @@ class Ridge:
     kind_weights: tuple[float, ...] = ()
     left_out: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     rows: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    errors: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def fit(
@@ -96,13 +98,13 @@ class Ridge:
             else:
                 left_out = _leave_groups_out(K, Y[rows], s[rows], penalties, splits)
             candidates.append(_Candidate.best(kind_weights, penalties, left_out, Y[rows], s[rows], units))
-        better = [each for each in candidates if each.is_clearly_better_than(candidates[0])]
+        better = [each for each in candidates if clearly_smaller(each.errors, candidates[0].errors)]
         best = min(better, key=lambda each: each.errors.sum(), default=candidates[0])
         scale = np.sqrt(np.asarray(best.kind_weights))[kinds]
         Z *= scale.astype(np.float32)
         W, intercept = _solve(Z, Y, s, best.penalty)
-        coefficients = scale[:, None] * W
-        return cls(mean, deviation, coefficients, intercept, best.penalty, best.kind_weights, best.left_out, rows)
+        chosen = best.penalty, best.kind_weights, best.left_out, rows, best.errors
+        return cls(mean, deviation, scale[:, None] * W, intercept, *chosen)
 
     def predict(self, F: np.ndarray) -> np.ndarray:
         """Predictions (n, k). Features are clipped at ten deviations, beyond which they carry no information."""
@@ -136,11 +138,12 @@ class _Candidate(NamedTuple):
         best = int(np.nanargmin(totals)) if np.isfinite(totals).any() else len(penalties) - 1
         return cls(kind_weights, float(penalties[best]), left_out[best], errors[best])
 
-    def is_clearly_better_than(self, other: _Candidate) -> bool:
-        """Whether errors are smaller by more than the standard error of the difference."""
-        with np.errstate(invalid="ignore"):
-            gain = other.errors - self.errors
-            return bool(gain.sum() > gain.std() * np.sqrt(len(gain)))
+
+def clearly_smaller(errors: np.ndarray, others: np.ndarray) -> bool:
+    """Whether errors (n,) are smaller than others by more than the standard error of the difference."""
+    with np.errstate(invalid="ignore"):
+        gain = others - errors
+        return bool(gain.sum() > gain.std() * np.sqrt(len(gain)))
 
 
 def _blocks(n: int) -> list[slice]:

@@ -29,7 +29,7 @@ from unicornn.errors import BadCheckpoint, BadType, MissingData
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._oscillators import QUANTITIES, Oscillators, View
 from unicornn.estimators._ridge import Ridge
-from unicornn.estimators._series import Scaling, SeriesSet
+from unicornn.estimators._series import SCALES, Scaling, SeriesSet
 
 FORMAT, VERSION = "unicornn.estimators", 1
 CONFIG, TENSORS, CARD = "config.json", "model.safetensors", "README.md"
@@ -37,7 +37,7 @@ CONFIG_TYPES = {"class": str, "settings": dict, "models": list, "about": dict, "
 INVALID = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
 LAYER_ARRAYS = ("w", "V", "b", "c", "deviation", "levels", "middle")
 RIDGE_ARRAYS = ("mean", "deviation", "coefficients", "intercept")
-LEFT_OUT = "Measured on series that were left out of the fit in turn (bank), or held out for early stopping (network)."
+LEFT_OUT = "Measured on {} that were left out of the fit in turn (bank), or held out for early stopping (network)."
 
 
 class Saved(ModelHubMixin):
@@ -174,6 +174,8 @@ def _config(estimator: Any) -> dict[str, Any]:
             "channels": estimator.n_channels_,
             "channel_names": estimator.channel_names_,
             "features_in": estimator.n_features_in_,
+            "scale": estimator.scale_,
+            "left_out_by": estimator.left_out_by_,
         },
         "target": estimator._saved_target(),
         "versions": {
@@ -217,6 +219,7 @@ def _model_card(estimator: Any, config: dict[str, Any]) -> str:
         "series": f"{about['series']:,}",
         "steps": f"{about['shortest']:,} to {about['longest']:,}",
         "channels": ", ".join(estimator.channel_names_ or [str(estimator.n_channels_)]),
+        "scaled by": estimator.scale_,
     }
     data |= {"target": about["target"]} if "target" in about else {}
     if "classes" in about:
@@ -233,7 +236,7 @@ def _model_card(estimator: Any, config: dict[str, Any]) -> str:
         kind="classification" if "classes" in about else "regression",
         sections=[
             ("Data", "", data),
-            ("Scores", LEFT_OUT, scores),
+            ("Scores", LEFT_OUT.format(estimator.left_out_by_), scores),
             ("Settings", "", settings),
             ("Versions", "", config["versions"]),
         ],
@@ -255,6 +258,8 @@ def _restore(kind: type, config: dict[str, Any], tensors: dict[str, Tensor]) -> 
     estimator.models_, estimator.about_ = tuple(config["models"]), config["about"]
     estimator.n_channels_, estimator.channel_names_ = d, names
     estimator.n_features_in_ = checks.integer("features_in", series["features_in"], 1)
+    estimator.scale_ = checks.choice("scale", series["scale"], SCALES)
+    estimator.left_out_by_ = checks.choice("left_out_by", series["left_out_by"], ("series", "groups"))
     estimator._restore_target(config["target"])
     if "bank" in config["models"]:
         estimator._bank = _restore_bank(config["bank"], tensors, d)

@@ -16,6 +16,7 @@ from unicornn.errors import BadType, BadValue, UnicornnError
 
 LAYOUTS = ("channels_last", "channels_first")
 MISSING = ("error", "mask")
+SCALES = ("dataset", "series")
 SUSPICIOUS_RATIO = 4  # of channels to steps, above which the axes look swapped
 
 Series = list[np.ndarray]
@@ -223,6 +224,11 @@ def _with_mask(x: np.ndarray) -> np.ndarray:
     filled = np.take_along_axis(x, np.where(last_seen < 0, first_seen, last_seen), axis=0)
     since = np.log1p(steps - last_seen)
     return np.concatenate([np.nan_to_num(filled), missing.astype(x.dtype), since.astype(x.dtype)], axis=1)
+
+
+def scale_each(series: Series, d: int) -> Series:
+    """Standardises the first d channels of every series by its own mean and deviation."""
+    return [np.concatenate([Scaling.fit([x[:, :d]])(x[:, :d]), x[:, d:]], 1, dtype=np.float32) for x in series]
 
 
 class Scaling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
 from unicornn.errors import BadValue
-from unicornn.estimators._series import Series, SeriesSet, read_series
+from unicornn.estimators._series import Series, SeriesSet, read_series, scale_each
 
 
 # The fields of these data classes are scikit-learn's constructor arguments: __init__ stores them unchanged.
@@ -28,6 +28,8 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     missing: str = "error"
     random_state: Any = None
     n_jobs: int | None = None
+
+    scale_ = "dataset"  # or "series": how series are scaled; without an annotation, so it is no argument
 
     def _features(self, series: Series) -> np.ndarray:
         """Features (n, k) of series that ``read_series`` has read."""
@@ -53,11 +55,16 @@ class SeriesTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return read_series(X, self.layout, self.missing)
 
     def _read_known(self, X: Any) -> SeriesSet:
-        """Series with the channels of ``fit``."""
+        """Series with the channels of ``fit``, scaled."""
         check_is_fitted(self)
         read = read_series(X, self.layout, self.missing)
         self._check_channels(read)
-        return read
+        return replace(read, series=self._scaled(read.series, self.scale_))
+
+    def _scaled(self, series: Series, scale: str) -> Series:
+        """Series, individually standardised with scale="series", except for the channels of missing="mask"."""
+        d = series[0].shape[1]
+        return series if scale == "dataset" else scale_each(series, d // 3 if self.missing == "mask" else d)
 
     def _check_channels(self, read: SeriesSet) -> None:
         """Raises an error if the channels differ from those of ``fit``, by name where both have names."""

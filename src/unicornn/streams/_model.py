@@ -63,7 +63,8 @@ def stream_model(model: Any, readout: Any) -> StreamModel:
     if isinstance(model, Network):
         return _of_network(model)
     check_fitted(model)
-    single = tuple(model.models_) == ("network",) and model.missing == "error" and not model._network.frames
+    network = tuple(model.models_) == ("network",) and not model._network.frames
+    single = network and model.missing == "error" and model.scale_ == "dataset"
     if single and not any(part.unsupported("stream") for part in model._network.readout.parts):
         return _of_estimator(model)
     return _of_windows(model)
