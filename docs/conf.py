@@ -31,7 +31,11 @@ html_title = f"unicornn {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
-html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+ACCENT = {"light": "#6d28d9", "dark": "#c4b5fd"}
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []} | {
+    f"{mode}_css_variables": {"color-brand-primary": colour, "color-brand-content": colour}
+    for mode, colour in ACCENT.items()
+}
 pygments_style, pygments_dark_style = "friendly", "monokai"
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]

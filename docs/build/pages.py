@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 DASH = "–"  # stands for a missing value
 
+NUMBER = re.compile(r"[-+*]*\d[^a-z]*( ?(ms|µs|s|GiB|MiB|MB|h|min|seeds)\b.*)?|–|")
 MARKED = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 PartBuilder = Callable[[], list[str]]
@@ -68,7 +69,7 @@ def fill_in(template: str, values: Mapping[str, Any]) -> str:
 
 
 def table(rows: Any, heading: str, row: str) -> list[str]:
-    """A Markdown table.
+    """A Markdown table; columns of numbers are right-aligned.
 
     Args:
         rows: Mappings, one per row; or a mapping of mappings or of numbers, whose keys are available as ``{key}`` and
@@ -78,14 +79,13 @@ def table(rows: Any, heading: str, row: str) -> list[str]:
 
     Example:
         >>> table([{"N": 1000, "ms": 5.13}, {"N": 2000, "ms": None}], "N | time", "{N:,} | {ms:.1f} ms")
-        ['| N | time |', '| --- | --- |', '| 1,000 | 5.1 ms |', '| 2,000 | – |']
+        ['| N | time |', '| ---: | ---: |', '| 1,000 | 5.1 ms |', '| 2,000 | – |']
     """
     if isinstance(rows, Mapping):
         rows = [{"key": key, **(item if isinstance(item, Mapping) else {"value": item})} for key, item in rows.items()]
-    lines = [heading.split(" | "), ["---"] * (heading.count(" | ") + 1)]
-    for values in rows:
-        lines.append([fill_in(cell, values).replace("|", r"\|") for cell in row.split(" | ")])
-    return [f"| {' | '.join(cells)} |" for cells in lines]
+    cells = [[fill_in(cell, values).replace("|", r"\|") for cell in row.split(" | ")] for values in rows]
+    rule = ["---:" if all(map(NUMBER.fullmatch, column)) else "---" for column in zip(*cells, strict=True)]
+    return [f"| {' | '.join(line)} |" for line in (heading.split(" | "), rule, *cells)]
 
 
 def results_table(page: str, name: str, file: str, key: str, heading: str, row: str) -> None:

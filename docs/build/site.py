@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import pkgutil
 import re
 import shutil
@@ -28,6 +29,12 @@ import unicornn
 
 ONE_PAGE = ("unicornn.baselines.", "unicornn.lab.tasks.")  # packages whose modules have no separate pages
 
+GROUPS = {  # of the API index, by the second part of a module's name; all other modules are in the first
+    "Layers and networks": "",
+    "Estimators, streams and export": "estimators distributed streams export",
+    "Theory and baselines": "theory baselines",
+    "Experiments": "lab",
+}
 BOUND = re.compile(r"^(?:from \S+ import (\w+) as \1$|(?:def|class) (\w+)|([A-Z]\w*)(?::.*)? = )", re.MULTILINE)
 LITERAL = re.compile(r"(``.*?``|:[a-z:]+:`.*?`|`[^`]+`_?)")
 MARKUP = re.compile(r"(?<!\\)(\||(?<=\w)_(?=[^\w`]|$))")
@@ -67,11 +74,37 @@ def api_page(name: str) -> str:
     return "\n".join(lines)
 
 
+def group(module: str) -> str:
+    """The title of a module's group in the API index."""
+    part = f"{module}.".split(".")[1]
+    return next((title for title, parts in GROUPS.items() if part and part in parts.split()), next(iter(GROUPS)))
+
+
+def first_sentence(thing: Any) -> str:
+    """The first sentence of a docstring, on one line; "" if there is none of its own."""
+    doc = "" if isinstance(thing, dict | tuple | str | int | float) else inspect.getdoc(thing) or ""
+    return escape(re.split(r"(?<=[.:])\s", " ".join(doc.split("\n\n")[0].split()))[0])
+
+
+def api_index(modules: list[str]) -> str:
+    """The source of the index: a table per group of modules, one line per name."""
+    lines = ["API reference", "=============", "", "Every public name, with its docstring and a tested example.", ""]
+    for title, members in itertools.groupby(modules, group):
+        lines += [title, "-" * len(title), "", ".. list-table::", "   :widths: 35 65", ""]
+        for name in members:
+            module = importlib.import_module(name)
+            lines += [f"   * - :doc:`{name} <{name}>`", f"     - **{first_sentence(module)}**"]
+            for each in public_names(module):
+                role = "class" if isinstance(getattr(module, each), type) else "func"
+                role = role if callable(getattr(module, each)) else "data"
+                lines += [f"   * - :py:{role}:`~{name}.{each}`", f"     - {first_sentence(getattr(module, each))}"]
+        lines.append("")
+    return "\n".join([*lines, ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in modules), ""])
+
+
 def write_api_pages(app: Sphinx) -> None:
-    pages = {name: api_page(name) for name in public_modules()}
-    listed = "\n".join(f"   {name}" for name in pages)
-    head = "API reference\n=============\n\nEvery public name, with its docstring and a tested example.\n"
-    pages["index"] = f"{head}\n.. toctree::\n   :maxdepth: 2\n\n{listed}\n"
+    modules = sorted(public_modules(), key=lambda name: list(GROUPS).index(group(name)))
+    pages = {name: api_page(name) for name in modules} | {"index": api_index(modules)}
     folder = app.srcdir / "generated" / "api"
     shutil.rmtree(folder, ignore_errors=True)  # pages of modules that no longer exist
     folder.mkdir(parents=True)

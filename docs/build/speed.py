@@ -87,6 +87,26 @@ def about() -> list[str]:
     return [provenance(*(load_results(f"bench/{name}") for name in ("speed", "worms", "one", "lengths")))]
 
 
+@figure("speed_ups")
+def speed_ups() -> Figure:
+    """Bars: two layers against one of LSTM, one layer against one of minGRU."""
+    result = load_results("speed")["rivals"]
+    kinds = {"stored": 'LSTM, training,\n"stored"', "reversible": 'LSTM, training,\n"reversible"',
+             "forward": "LSTM, forward", "minGRU": "minGRU, training"}  # fmt: skip
+    drawn = Figure(figsize=(8, 3.2), layout="constrained")
+    axes = drawn.subplots()
+    for number, (size, text) in enumerate(SIZES.items()):
+        places = [i + 0.38 * (number - 0.5) for i in range(len(kinds))]
+        bars = axes.bar(places, [result[f"{size}, {kind}"]["ratio"] for kind in kinds], 0.36, label=text)
+        axes.bar_label(bars, fmt="%.1f ×")
+    axes.axhline(1, color="grey", linestyle=":")
+    axes.set_xticks(range(len(kinds)), list(kinds.values()))
+    axes.set_ylabel("times as fast")
+    axes.legend()
+    axes.spines[["top", "right"]].set_visible(False)
+    return drawn
+
+
 @figure("lengths")
 def time_and_memory() -> Figure:
     """Time and memory of a training step against the length; also the picture of README.md and docs/index.md."""
@@ -102,25 +122,49 @@ def time_and_memory() -> Figure:
     return Plot("Time and memory of a training step, two layers", panels).draw()
 
 
-@part("README.md", "headline")
-@part("docs/index.md", "headline")
-def headline() -> list[str]:
-    """Three measured results: memory, speed, and learning over long sequences."""
+def headlines() -> dict[str, tuple[str, str]]:
+    """Three measured results: memory, speed, and learning over long sequences; a short form and a sentence of each."""
     lengths, rivals = load_results("bench/lengths"), load_results("speed")["rivals"]
     N = str(lengths["sizes"]["N"][-1])
     ours, lstm = (lengths["models"][name]["memory"][N] for name in (REVERSIBLE, LSTM))
     wide, long = (rivals[f"{size}, stored"]["ratio"] for size in SIZES)
     best, *others = results_of_task("recall")
     runner_up = max(others, key=longest_mastered)
-    return [
-        f"- **Memory:** a training step over {int(N):,} time steps needs {ours:.1f} MiB beyond input and parameters; "
-        f"an LSTM of the same size needs {lstm:,.0f} MiB.",
-        f"- **Speed:** on two CPU cores, a training step of two layers is {wide:.1f} × ({SIZES['wide']}) or "
-        f"{long:.1f} × ({SIZES['long']}) faster than one of a single LSTM layer.",
-        f"- **Long dependencies:** trained for {best['CPU seconds'] / 60:.0f} minutes on one core, it recalls a symbol "
-        f"after {longest_mastered(best):,} steps of noise; the best of {len(others)} other models "
-        f"({runner_up['model'].upper()}) reaches {longest_mastered(runner_up):,}.",
-    ]
+    return {
+        "Memory": (
+            f"{ours:.1f} MiB",
+            f"a training step over {int(N):,} time steps needs {ours:.1f} MiB beyond input and parameters; an LSTM of "
+            f"the same size needs {lstm:,.0f} MiB.",
+        ),
+        "Speed": (
+            f"{wide:.1f} – {long:.1f} ×",
+            f"on two CPU cores, a training step of two layers is {wide:.1f} × ({SIZES['wide']}) or {long:.1f} × "
+            f"({SIZES['long']}) faster than one of a single LSTM layer.",
+        ),
+        "Long dependencies": (
+            f"{longest_mastered(best):,} steps",
+            f"trained for {best['CPU seconds'] / 60:.0f} minutes on one core, it recalls a symbol after "
+            f"{longest_mastered(best):,} steps of noise; the best of {len(others)} other models "
+            f"({runner_up['model'].upper()}) reaches {longest_mastered(runner_up):,}.",
+        ),
+    }
+
+
+@part("README.md", "headline")
+def headline_list() -> list[str]:
+    return [f"- **{title}:** {sentence}" for title, (_, sentence) in headlines().items()]
+
+
+@part("docs/index.md", "headline")
+def headline_cards() -> list[str]:
+    """A card per result, its number in the accent colour."""
+    pages = dict(zip(headlines(), ("speed", "speed", "long"), strict=True))
+    cards = [
+        [f":::{{grid-item-card}} {short}", ":class-title: headline", f":link: {pages[title]}", ":link-type: doc",
+         f"**{title}:** {sentence}", ":::", ""]
+        for title, (short, sentence) in headlines().items()
+    ]  # fmt: skip
+    return ["::::{grid} 1 1 3 3", ":gutter: 2", "", *(line for card in cards for line in card), "::::"]
 
 
 @figure("demo")

@@ -49,16 +49,17 @@ def test_unknown_marker_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("rows", "row", "line"),
+    ("rows", "row", "rule", "line"),
     [
-        ([{"a, b": "|x|"}], "{a, b}", r"| \|x\| |"),
-        ({"lstm": 2.5}, "{key} {value:.2f}", "| lstm 2.50 |"),
-        ({"lstm": {"ms": 3}}, "{key} {ms}", "| lstm 3 |"),
-        ([{"ms": None}], "{ms:.1f} ms", "| – |"),
+        ([{"a, b": "|x|"}], "{a, b}", "---", r"| \|x\| |"),
+        ({"lstm": 2.5}, "{key} {value:.2f}", "---", "| lstm 2.50 |"),
+        ({"lstm": {"ms": 3}}, "{key} {ms}", "---", "| lstm 3 |"),
+        ([{"ms": None}], "{ms:.1f} ms", "---:", "| – |"),
+        ([{"ms": 1.25}], "{ms:.1f} ± 0.1 ms", "---:", "| 1.2 ± 0.1 ms |"),
     ],
 )
-def test_table_row(rows, row, line):
-    assert table(rows, "heading", row) == ["| heading |", "| --- |", line]
+def test_table_row(rows, row, rule, line):
+    assert table(rows, "heading", row) == ["| heading |", f"| {rule} |", line]
 
 
 def test_tables_of_facts_have_every_baseline():
