@@ -49,6 +49,14 @@ def test_energy_for_small_and_large_weights():
     assert energy(torch.tensor(3.0), torch.tensor(0.0), torch.tensor(-1.0), 0.0) < 0  # a repulsive force
 
 
+@pytest.mark.parametrize("readout", ["max", "max+energy(segments=3)"])
+def test_max_is_that_of_each_sequence(readout):
+    network, u, lengths = Network(UnICORNN(2, 3), 1, readout=readout), torch.randn(12, 3, 2), (12, 7, 5)
+    features = raw_features(network, u, torch.tensor(lengths))[:, :3]
+    for i, n in enumerate(lengths):
+        torch.testing.assert_close(features[i], network.rnn(u[:n, i])[0].abs().amax(0))
+
+
 @pytest.mark.parametrize("lengths", [None, (12, 7, 5)])
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_segments_cover_each_sequence(lengths, k):

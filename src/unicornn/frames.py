@@ -119,17 +119,17 @@ class Frames(nn.Module):
         sizes = [W * checks.positive("factor", factor) for W in (*self.length, self.hop)]
         if any(size != int(size) or size < 1 for size in sizes):
             raise BadValue(f"factor: expected whole numbers of steps in frames and hop, got {sizes}")
-        for layer in self.layers:
-            if not isinstance(layer, UnICORNN):
-                raise BadType(f"layers: expected UnICORNN, whose time steps can be scaled, got {type(layer).__name__}")
-        *self.length, self.hop = map(int, sizes)  # type: ignore[assignment]
-        self.length = tuple(self.length)
-        for layer in self.layers:
+        layers = [layer for layer in self.layers if isinstance(layer, UnICORNN)]
+        if len(layers) < len(self.layers):
+            raise BadType(f"layers: expected UnICORNN, whose time steps can be scaled, got {self.layers}")
+        *lengths, self.hop = map(int, sizes)
+        self.length = tuple(lengths)
+        for layer in layers:
             for a, w, c, dt in zip(layer.time_steps(), layer.w, layer.c, layer._dt, strict=True):
-                omega = (layer.alpha + w).clamp(min=1e-6).sqrt()  # type: ignore[operator]
+                omega = (layer.alpha + w).clamp(min=1e-6).sqrt()
                 angle = 2 * torch.asin((a * omega / 2).clamp(max=1.0)) / factor
-                a = 2 * torch.sin(angle.clamp(max=LARGEST_ANGLE) / 2) / omega
-                c.copy_(torch.logit((a / dt).clamp(max=1 - 1e-6)))
+                scaled = 2 * torch.sin(angle.clamp(max=LARGEST_ANGLE) / 2) / omega
+                c.copy_(torch.logit((scaled / dt).clamp(max=1 - 1e-6)))
 
     def energies(self, u: Tensor) -> Tensor:
         """Log energies (F, b, features) before they are standardised, of sequences u (N, b, d) of equal length."""
