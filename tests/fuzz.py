@@ -79,7 +79,7 @@ OPTIONAL = ("state", "lengths", "mask", "device", "dtype", "window", "hop", "cap
 
 def is_valid(name: str, usual: Any, value: Any) -> bool:
     """Whether a value may be accepted in place of the usual one: of the same kind, and finite if it is a number."""
-    if name == "x":
+    if name in ("x", "samples") and not isinstance(usual, dict):
         return isinstance(value, (np.ndarray, torch.Tensor, list, tuple, int, np.number))
     if name in ("key", "loss", "path"):
         return isinstance(value, {"key": Hashable, "loss": Callable, "path": str}[name])

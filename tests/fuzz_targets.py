@@ -198,6 +198,14 @@ def streams() -> list[Target]:
         stream.push({0: u[0, 0]})
         stream.drop(key)
 
+    def corrected(method: str) -> Any:
+        def call(**arguments: Any) -> None:
+            stream = Stream(model, history=9)
+            stream.push({0: u[:, 0]})
+            getattr(stream, method)(**arguments)
+
+        return call
+
     def save(path: Any) -> None:
         if not isinstance(path, str) or "/" in path:
             Stream(model).save(path)
@@ -211,6 +219,8 @@ def streams() -> list[Target]:
         Target("stream.push, words", push(text), {"x": 3, "return_all": False}),
         Target("stream.predict_one", live.predict_one, {"key": "a", "x": u[0, 0]}),
         Target("stream.drop", drop, {"key": 0}),
+        Target("stream.undo", corrected("undo"), {"key": 0, "samples": 2}),
+        Target("stream.correct", corrected("correct"), {"key": 0, "at": 2, "samples": u[0, 0]}),
         Target("stream.save", save, {"path": path}),
         Target("Stream.load", Stream.load, {"path": path, "model": model, "capacity": 5, "ttl": 1.0}),
     ]

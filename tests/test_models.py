@@ -54,7 +54,7 @@ def test_the_head_has_the_dtype_of_the_layers(dtype, readout):
 
 
 def test_a_delayed_xor_is_learned():
-    """Of two signs, half a sequence apart, with a hidden layer over the final state; noise in the second channel."""
+    """The XOR of two signs, half a sequence apart, from the final state; noise in the second channel."""
     torch.manual_seed(0)
     net = Classifier(UnICORNN(2, 32, dt=0.2, init="spread"), 2, readout="state", head_size=32)
     optimiser = torch.optim.Adam(net.parameters(), 5e-3)

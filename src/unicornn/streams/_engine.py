@@ -136,6 +136,12 @@ class Engine(Rows):
         back[order] = np.arange(len(order))
         return (F if each else F[back]), bad[back] > 0
 
+    def withdraw(self, row: int, u: Array) -> None:
+        """Takes back the last samples u (n, d) of a row, exactly. Sums of outputs cannot be taken back."""
+        u = np.ascontiguousarray(u, self.np_dtype)
+        launch.call(_kernel("stream_kernels", "withdraw"), self.dtype, self.net, u, self["S"][row])
+        self["steps"][row] -= len(u)
+
     def saved(self, rows: Any) -> dict[str, Array]:
         """``grid``: y and z in grid units, int64, (rows, L, 2, m); ``sums`` and ``steps``."""
         blocks = self["S"][rows].reshape(-1, self.L, self.blocks, 2, B).transpose(0, 1, 3, 2, 4)

@@ -40,6 +40,7 @@ def save(stream: Any, path: str | Path) -> Path:
         "readout": repr(model.readout),
         "window": stream.window,
         "hop": stream.hop,
+        "history": stream.history,
     }
     metadata = {"about": json.dumps(about), "sha256": NO_DIGEST.decode()}
     content = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
@@ -63,7 +64,8 @@ def load(cls: Any, path: str | Path, model: Any, options: dict[str, Any]) -> Any
     if found.fingerprint != about.get("model"):
         raise BadCheckpoint("model: expected the one with which the stream was saved, got another one")
     readout = found.readout if isinstance(model, UnICORNN) else None
-    stream = cls(model, readout=readout, window=about.get("window"), hop=about.get("hop"), **options)
+    settings = {name: about.get(name) for name in ("window", "hop", "history")}
+    stream = cls(model, readout=readout, **settings, **options)
     if stream.capacity is not None and len(keys) > stream.capacity:
         raise StreamFull(f"capacity: expected at least the {len(keys)} sequences in the file, got {stream.capacity}")
     if keys:
@@ -114,5 +116,5 @@ def _check(arrays: dict[str, Array], expected: dict[str, Array], limits: Limits,
             raise BadCheckpoint(f"{name}: expected an array of shape {like.shape} and {like.dtype}, got {got}")
         low, high = limits.get(name, (-np.inf, np.inf))
         inside = (array >= low) & (array <= high) & (np.isfinite(array) if name not in limits else True)
-        if not (inside | (np.isnan(array) if gaps and name == "kept" else False)).all():
+        if not (inside | (np.isnan(array) if gaps and name in ("kept", "past") else False)).all():
             raise BadCheckpoint(f"{name}: expected finite values from {low:g} to {high:g}, got others")

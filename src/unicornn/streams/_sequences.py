@@ -7,23 +7,57 @@ from typing import Any
 
 import numpy as np
 
+from unicornn.errors import BadValue
 from unicornn.streams._engine import COUNT, Array, Engine, Limits, Rows
 
 Pushed = tuple[Array, Array, Array]
 """Features or answers, sequence by sequence; how many each sequence has; which sequences left the range of states."""
 
 
+class History(Rows):
+    """The last samples of every sequence, as the layers read them, in a ring.
+
+    past: (slots, size, d). length: number of samples of each slot in ``past``. total: number of samples so far.
+    """
+
+    def __init__(self, size: int, d: int, dtype: Any) -> None:
+        self.size = size
+        limits = {"past_length": (0, size), "total": COUNT}
+        counts = {"past_length": np.zeros(0, np.int64), "total": np.zeros(0, np.int64)}
+        super().__init__(limits, past=np.zeros((0, size, d), dtype), **counts)
+
+    def add(self, slots: Array, u: Array, count: Array) -> None:
+        if self.size:
+            first = np.repeat(self["total"][slots] - np.cumsum(count) + count, count)
+            self["past"][np.repeat(slots, count), (first + np.arange(len(u))) % self.size] = u
+            self["past_length"][slots] = np.minimum(self["past_length"][slots] + count, self.size)
+        self["total"][slots] += count
+
+    def last(self, slot: int) -> Array:
+        """The samples of a slot, in order (·, d)."""
+        total, length = int(self["total"][slot]), int(self["past_length"][slot])
+        return self["past"][slot, np.arange(total - length, total) % max(self.size, 1)]
+
+    def take_back(self, slot: int, count: int) -> None:
+        self["total"][slot] -= count
+        self["past_length"][slot] = max(0, self["past_length"][slot] - count)
+
+
 class Sequences:
     """All sequences of a stream, by their slots.
 
-    tables: groups of rows, with the number of rows (lanes) of each slot.
+    history: their last samples. tables: groups of rows, with the number of rows (lanes) of each slot.
     """
 
-    def __init__(self, *tables: tuple[Rows, int]) -> None:
-        self.tables = tables
+    def __init__(self, history: History, *tables: tuple[Rows, int]) -> None:
+        self.history, self.tables = history, ((history, 1), *tables)
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
         """Adds samples u (·, d), of which each slot has ``count``. Slots out of range stay as they were."""
+        raise NotImplementedError
+
+    def take_back(self, slot: int, count: int, past: Array) -> None:
+        """Restores the state before the last ``count`` samples, from the last samples ``past`` (·, d)."""
         raise NotImplementedError
 
     def grow(self, slots: int) -> None:
@@ -61,6 +95,13 @@ def rows_of(slots: Any, lanes: int) -> Array:
     return (np.asarray(slots)[:, None] * lanes + np.arange(lanes)).reshape(-1)
 
 
+def needed(past: Array, count: int, argument: str) -> Array:
+    """The last samples of a sequence, ``count`` of them."""
+    if len(past) < count:
+        raise BadValue(f"{argument}: expected the last {count} samples of the sequence, got {len(past)}")
+    return past[len(past) - count :]
+
+
 class Incomplete(Rows):
     """Incomplete patches. samples: (slots, patch, d), followed by zeros; waiting: number of samples of each slot."""
 
@@ -69,6 +110,11 @@ class Incomplete(Rows):
         rows = patch if patch > 1 else 0
         limits = {"waiting": (0, patch - 1)}
         super().__init__(limits, samples=np.zeros((0, rows, d), dtype), waiting=np.zeros(0, np.int64))
+
+    def wait(self, slot: int, samples: Array) -> None:
+        """Sets the samples of an incomplete patch."""
+        self.reset(slot)
+        self["samples"][slot, : len(samples)], self["waiting"][slot] = samples, len(samples)
 
     def complete(self, slots: Array, u: Array, count: Array) -> tuple[Array, Array]:
         """Complete patches (·, patch · d), and how many each slot has; the remaining samples wait."""
@@ -88,9 +134,10 @@ class Incomplete(Rows):
 class CarriedStates(Sequences):
     """The state of every sequence since its first sample."""
 
-    def __init__(self, engine: Engine, patch: int) -> None:
-        self.engine, self.incomplete = engine, Incomplete(patch, engine.d // patch, engine.np_dtype)
-        super().__init__((engine, 1), (self.incomplete, 1))
+    def __init__(self, engine: Engine, patch: int, history: int) -> None:
+        d, dtype = engine.d // patch, engine.np_dtype
+        self.engine, self.incomplete = engine, Incomplete(patch, d, dtype)
+        super().__init__(History(history, d, dtype), (engine, 1), (self.incomplete, 1))
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
         begin = np.cumsum(count) - count
@@ -120,6 +167,17 @@ class CarriedStates(Sequences):
         self.put_back(slots, bad, before)
         return F, bad
 
+    def take_back(self, slot: int, count: int, past: Array) -> None:
+        if "mean" in self.engine.read:
+            raise BadValue(
+                "samples: expected a readout whose state can be reversed, got the mean, a sum of rounded numbers"
+            )
+        patch, n = self.incomplete.patch, int(self.history["total"][slot]) - count
+        since = needed(past, count + n % patch, "samples")
+        steps = int(self.engine["steps"][slot]) - n // patch
+        self.engine.withdraw(slot, since[: steps * patch].reshape(steps, self.engine.d))
+        self.incomplete.wait(slot, since[: n % patch])
+
 
 class StaggeredStates(Sequences):
     """Answers over the last ``window`` steps, from staggered states.
@@ -135,11 +193,12 @@ class StaggeredStates(Sequences):
         patch: Number of samples in a step.
     """
 
-    def __init__(self, engine: Engine, window: int, hop: int, patch: int) -> None:
+    def __init__(self, engine: Engine, window: int, hop: int, patch: int, history: int) -> None:
         self.engine, self.window, self.hop, self.lanes = engine, window, hop, -(-window // hop)
         self.steps = Rows({"n": COUNT}, n=np.zeros(0, np.int64))  # steps of each slot so far
-        self.incomplete = Incomplete(patch, engine.d // patch, engine.np_dtype)
-        super().__init__((engine, self.lanes), (self.incomplete, 1), (self.steps, 1))
+        d, dtype = engine.d // patch, engine.np_dtype
+        self.incomplete = Incomplete(patch, d, dtype)
+        super().__init__(History(history, d, dtype), (engine, self.lanes), (self.incomplete, 1), (self.steps, 1))
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
         before = self.taken(slots)
@@ -174,6 +233,18 @@ class StaggeredStates(Sequences):
         order, ends = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=len(slots))
         return np.concatenate(features)[order], ends, bad
 
+    def take_back(self, slot: int, count: int, past: Array) -> None:
+        """Replays the windows that were open, from rest."""
+        patch, n = self.incomplete.patch, int(self.history["total"][slot]) - count
+        steps = n // patch
+        oldest = min(steps, max(0, -(-(steps - self.window + 1) // self.hop)) * self.hop)
+        since = needed(past, count + n - oldest * patch, "history")
+        self.engine.reset(rows_of([slot], self.lanes))
+        self.incomplete.reset(slot)
+        self.steps["n"][slot] = oldest
+        if n > oldest * patch:
+            self.push(np.array([slot]), since[: n - oldest * patch], np.array([n - oldest * patch]), False)
+
 
 class KeptSamples(Sequences):
     """The last samples of every sequence, for estimators that predict from a window as a whole.
@@ -182,14 +253,16 @@ class KeptSamples(Sequences):
         window: Number of samples in a window.
         hop: Number of samples between the ends of two windows.
         d: Number of channels.
-        answer: The prediction for a window (window, d).
-        shape: Shape of a prediction.
+        answer: Function that predicts from a window (window, d), and the shape of a prediction.
+        history: Number of samples that can be taken back, and of those before them that a window needs.
     """
 
-    def __init__(self, window: int, hop: int, d: int, answer: Callable[[Array], Array], shape: tuple[int, ...]) -> None:
-        self.window, self.hop, self.answer, self.shape = window, hop, answer, shape
+    def __init__(
+        self, window: int, hop: int, d: int, answer: tuple[Callable[[Array], Array], tuple[int, ...]], history: int
+    ) -> None:
+        self.window, self.hop, (self.answer, self.shape) = window, hop, answer
         self.rows = Rows({"n": COUNT}, kept=np.zeros((0, window, d)), n=np.zeros(0, np.int64))  # n: samples so far
-        super().__init__((self.rows, 1))
+        super().__init__(History(history, d, np.float64), (self.rows, 1))
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
         """Computes all predictions before the first sample is kept, so that an error changes nothing."""
@@ -207,3 +280,9 @@ class KeptSamples(Sequences):
             self.rows["kept"][slot, : len(x)] = x
         self.rows["n"][slots] += count
         return np.array(answers).reshape(-1, *self.shape), np.array(ends), np.zeros(len(slots), bool)
+
+    def take_back(self, slot: int, count: int, past: Array) -> None:
+        n = int(self.rows["n"][slot]) - count
+        since = needed(past, count + min(n, self.window), "history")
+        self.rows["kept"][slot, : min(n, self.window)] = since[: len(since) - count]
+        self.rows["n"][slot] = n

@@ -18,7 +18,7 @@ from unicornn.streams import _file
 from unicornn.streams._engine import Array, Engine, Rows
 from unicornn.streams._model import StreamModel, stream_model
 from unicornn.streams._samples import joined
-from unicornn.streams._sequences import CarriedStates, KeptSamples, Sequences, StaggeredStates
+from unicornn.streams._sequences import CarriedStates, KeptSamples, Pushed, Sequences, StaggeredStates
 
 ON_FULL = ("error", "evict")
 MOST_LANES = 2**16
@@ -44,6 +44,8 @@ class Stream:
         capacity: Largest number of sequences; None for no limit.
         on_full: What happens beyond ``capacity``: "error" raises ``StreamFull``, "evict" drops the sequences that have
             been idle for longest.
+        history: Number of samples kept of each sequence, for ``undo`` and ``correct``. Taking back samples with
+            ``window`` needs those of the windows before them too.
         ttl: Seconds after which a sequence without new samples is dropped, at the next call; None for never.
 
     Sequences dropped because of ``capacity`` or ``ttl`` are logged as a warning of the logger "unicornn" and counted in
@@ -69,10 +71,12 @@ class Stream:
         capacity: int | None = None,
         on_full: str = "error",
         ttl: float | None = None,
+        history: int = 0,
     ) -> None:
         self._model = stream_model(model, readout)
         self.window, self.hop = _checked_window(self._model, window, hop)
-        self._sequences = _sequences(self._model, self.window, self.hop)
+        self.history = checks.integer("history", history, 0, checks.SIZE)
+        self._sequences = _sequences(self._model, self.window, self.hop, history)
         self.capacity = None if capacity is None else checks.integer("capacity", capacity, 1)
         self.on_full = checks.choice("on_full", on_full, ON_FULL)
         self.ttl = None if ttl is None else checks.positive("ttl", ttl)
@@ -121,15 +125,14 @@ class Stream:
             (7, 3)
         """
         checks.flag("return_all", return_all)
-        keys, u, count = joined(samples, self._model.d, self._model.dtype, self._model.gaps)
-        u = self._model.prepare(u)
+        keys, u, count = self._prepared(samples)
         with self._lock:
             self._drop_expired()
             new = [key for key in keys if key not in self._slots]
             slots = self._enter(keys)
             self._touch(slots)
             try:
-                F, ends, bad = self._sequences.push(slots, u, count, return_all)
+                F, ends, bad = self._advance(slots, u, count, return_all)
             except UnicornnError:  # an estimator failed to predict
                 self._free += [self._slots.pop(key) for key in new]
                 raise
@@ -172,14 +175,85 @@ class Stream:
             >>> Stream(Regressor(UnICORNN(2, 8), 1)).predict_one("a", np.zeros(2)).shape
             ()
         """
-        return self.predict_many({_hashable(key): x})[key]
+        try:
+            samples = {key: x}
+        except TypeError as error:
+            raise BadType(f"key: expected a hashable object, such as text, got {checks.describe(key)}") from error
+        return self.predict_many(samples)[key]
+
+    def undo(self, key: Hashable, samples: Any) -> None:
+        """Takes back the last samples of a sequence: its state is then, bit for bit, the one before them.
+
+        A state is reversed step by step, without snapshots; the states of windows are computed again.
+
+        Args:
+            key: Key of the sequence.
+            samples: Number of samples, which are then those of ``history``; or the samples themselves, (d,) or (k, d),
+                as they were pushed, for streams without a history. Further samples of an incomplete patch or of an open
+                window are always those of the history.
+
+        Example:
+            >>> import numpy as np
+            >>> from unicornn import UnICORNN
+            >>> from unicornn.streams import Stream
+            >>> stream, u = Stream(UnICORNN(2, 8)), np.random.default_rng(0).standard_normal((100, 2))
+            >>> _ = stream.push({"a": u, "b": u[:10]})
+            >>> stream.undo("a", u[10:])
+            >>> bool((stream.push({"a": u[10]})["a"] == stream.push({"b": u[10]})["b"]).all())
+            True
+        """
+        with self._lock:
+            slot = self._slot(key)
+            past = self._sequences.history.last(slot)
+            if isinstance(samples, int):
+                count = checks.integer("samples", samples, 1)
+            else:
+                u = self._prepared({key: samples})[1]
+                count, past = len(u), np.concatenate([past[: max(0, len(past) - len(u))], u])
+            self._take_back(slot, count, past)
+
+    def correct(self, key: Hashable, at: int, samples: Any) -> Any:
+        """Replaces samples of a sequence: its state and its answers are then, bit for bit, those with these samples.
+
+        Args:
+            key: Key of the sequence.
+            at: Number of the first sample to replace: 0 is the first one of the sequence, -1 the last one.
+            samples: New samples, (d,) or (k, d). They and all later samples have to be in the ``history``.
+
+        Returns: the answer after the last sample of the sequence, as ``push`` does.
+
+        Example:
+            >>> import numpy as np
+            >>> from unicornn import UnICORNN
+            >>> from unicornn.streams import Stream
+            >>> stream = Stream(UnICORNN(2, 8), history=100)
+            >>> _ = stream.push({"a": [[1, 2], [3, 400], [5, 6]], "b": [[1, 2], [3, 4]]})
+            >>> bool((stream.correct("a", at=1, samples=[3, 4]) == stream.push({"b": [5, 6]})["b"]).all())
+            True
+        """
+        with self._lock:
+            slot, u = self._slot(key), self._prepared({key: samples})[1]
+            past, total = self._sequences.history.last(slot), int(self._sequences.history["total"][slot])
+            if isinstance(at, bool) or not isinstance(at, int) or not -total <= at <= total - len(u):
+                raise BadValue(f"at: expected {len(u)} of the sequence's {total} samples, got {checks.describe(at)}")
+            count = total - at % total
+            if count > len(past):
+                raise BadValue(f"at: expected one of the last {len(past)} samples (history), got {at}")
+            slots = np.array([slot])
+            before = self._sequences.taken(slots)
+            self._take_back(slot, count, past)
+            u = np.concatenate([u, past[len(past) - count + len(u) :]])
+            F, _, bad = self._advance(slots, u, np.array([count]), False)
+            if bad.any():
+                self._sequences.put_back(slots, bad, before)
+                raise OutOfRange(f"samples: expected states below 2**17, got larger ones for {_first_few([key])}")
+            return self._model.answers(F)[-1] if len(F) else None
 
     def drop(self, key: Hashable) -> None:
         """Forgets a sequence. A later sample with its key starts a new one, from rest."""
         with self._lock:
-            if _hashable(key) not in self._slots:
-                raise BadValue(f"key: expected one of the stream's {len(self)} keys, got {checks.describe(key)}")
-            self._free.append(self._slots.pop(key))
+            self._free.append(self._slot(key))
+            del self._slots[key]
 
     def save(self, path: str | Path) -> Path:
         """Writes all sequences to a safetensors file, exactly. The file is written completely or left as it was.
@@ -215,7 +289,33 @@ class Stream:
         """
         return _file.load(cls, path, model, options)
 
+    # Samples
+
+    def _prepared(self, samples: Any) -> tuple[list[Any], Array, Array]:
+        """Keys, inputs of the layers (·, d) and the number of samples of each key."""
+        keys, u, count = joined(samples, self._model.d, self._model.dtype, self._model.gaps)
+        return keys, self._model.prepare(u), count
+
+    def _advance(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
+        F, ends, bad = self._sequences.push(slots, u, count, return_all)
+        good = ~bad
+        self._sequences.history.add(slots[good], u[np.repeat(good, count)], count[good])
+        return F, ends, bad
+
+    def _take_back(self, slot: int, count: int, past: Array) -> None:
+        total = int(self._sequences.history["total"][slot])
+        if count > total:
+            raise BadValue(f"samples: expected at most the sequence's {total} samples, got {count}")
+        self._sequences.take_back(slot, count, past)
+        self._sequences.history.take_back(slot, count)
+
     # Keys and slots
+
+    def _slot(self, key: Any) -> int:
+        try:
+            return self._slots[key]
+        except (KeyError, TypeError) as error:
+            raise BadValue(f"key: expected one of the stream's {len(self)} keys, got {checks.describe(key)}") from error
 
     def _touch(self, slots: Array) -> None:
         self._times["last_seen"][slots] = time.monotonic()
@@ -280,25 +380,15 @@ def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | No
     return window, hop
 
 
-def _sequences(model: StreamModel, window: int | None, hop: int | None) -> Sequences:
+def _sequences(model: StreamModel, window: int | None, hop: int | None, history: int) -> Sequences:
     if window is not None and hop is not None and model.predict_window is not None:
-        return KeptSamples(window, hop, model.d, *model.predict_window)
+        return KeptSamples(window, hop, model.d, model.predict_window, history)
     assert model.rnn is not None
     assert model.readout is not None
     engine = Engine(model.rnn, model.readout)
     if window is None or hop is None:
-        return CarriedStates(engine, model.patch)
-    return StaggeredStates(engine, window // model.patch, hop // model.patch, model.patch)
-
-
-def _hashable(key: Any) -> Hashable:
-    try:
-        hash(key)
-    except TypeError as error:
-        raise BadType(
-            f"key: expected a hashable object, such as text or an integer, got {type(key).__name__}"
-        ) from error
-    return key
+        return CarriedStates(engine, model.patch, history)
+    return StaggeredStates(engine, window // model.patch, hop // model.patch, model.patch, history)
 
 
 def _first_few(keys: list[Any]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from unicornn._ops.cpu.jit import kernel, view
 from unicornn._ops.cpu.products import padded
-from unicornn._ops.cpu.recurrence import advance_row
+from unicornn._ops.cpu.recurrence import advance_row, retreat
 from unicornn._ops.cpu.sizes import ROWS, B
 from unicornn._ops.cpu.step_kernels import block_of, drive
 from unicornn._ops.reference import ENERGY_FLOOR, ENERGY_SERIES
@@ -138,3 +138,22 @@ def carry(net, samples, states, wanted, F, bad, k0, k1):
                 if bad[start + r] == 0:
                     states.S[slot[start + r]], states.sums[slot[start + r]] = own[r], totals[r]
                     states.steps[slot[start + r]] += count[start + r]
+
+
+@kernel
+def withdraw(net, u, S):
+    """Takes back the last samples u (n, d) of a sequence, the last one first: Eq. (7) from its state S, a row of
+    ``States.S``. All layers are driven by the outputs that they had after a step."""
+    m, ld, blocks = net.m, padded(u, net.m), -(-net.m // B)
+    now, x, y = np.empty(net.L * ROWS * ld, u.dtype), np.empty(ld, u.dtype), np.empty(2 * B, u.dtype)
+    for n in range(len(u) - 1, -1, -1):
+        for l in range(net.L):
+            for i in range(m):
+                now[l * ROWS * ld + i] = S[(l * blocks + i // B) * 2 * B + i % B] * np.float64(net.constants.unit)
+        M_at = 0
+        for l in range(net.L):
+            M_at = drive(l, M_at, u[n], now, ld, ROWS * ld, x, net, 1)
+            for j in range(blocks):
+                e, own = min(B, m - j * B), view(S, (l * blocks + j) * 2 * B, 2 * B)
+                active = np.full(1, e)
+                retreat(view(x, j * B, e), y, block_of(net, own, l, j), net.constants, active, e)
