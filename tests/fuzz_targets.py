@@ -236,6 +236,8 @@ def commands() -> list[Target]:
     file = folder / "wide.csv"
     rows = ["y,0,1,2,3", *(f"{i % 2},{i},{i * i},1,{-i}" for i in range(8))]
     file.write_text("\n".join(rows))
+    unlabelled = folder / "series.csv"
+    unlabelled.write_text("\n".join(row.split(",", 1)[1] for row in rows))
     network = UnICORNNClassifier("network", hidden_size=2, max_epochs=1, segments=1, dt=0.1, random_state=0)
     network.fit(SERIES[:, :4], CLASSES).save_pretrained(folder / "model")
 
@@ -256,7 +258,9 @@ def commands() -> list[Target]:
     return [
         Target("unicornn", lambda command: run("unicornn", command), {"command": "tasks"}, TEXTS),
         Target("unicornn fit", command("fit"), {"file": str(file), "--target": "y", "--model": "bank"}, TEXTS),
-        Target("unicornn predict", command("predict"), {"model": str(folder / "model"), "file": str(file)}, TEXTS),
+        Target(
+            "unicornn predict", command("predict"), {"model": str(folder / "model"), "file": str(unlabelled)}, TEXTS
+        ),
         Target("unicornn train", command("train"), {"name": "digits-noise"} | training_options, TEXTS),
         Target(
             "unicornn search",
@@ -271,7 +275,7 @@ def commands() -> list[Target]:
         Target(
             "unicornn show",
             command("show"),
-            {"model": str(folder / "model"), "file": str(file), "--samples": "2"},
+            {"model": str(folder / "model"), "file": str(unlabelled), "--samples": "2"},
             TEXTS,
         ),
         Target("unicornn bench", command("bench"), {"models": "lstm", "--length": "9", "--seconds": "1"}, TEXTS),
