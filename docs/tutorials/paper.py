@@ -5,7 +5,7 @@ From the paper's equation to a trained network
 Run the paper by Rusch and Mishra, *UnICORNN: A recurrent model for learning very long
 time dependencies* (ICML 2021): each section states an equation or a proposition and
 evaluates it for a layer. Equations have the numbers of the PDF. You need ``pip install
-'unicornn[train]'``.
+'.[train]'``.
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ A table of sensor readings
 
 You have recordings in a table, one row per sample, and want to classify them. This
 tutorial plots the data, fits and evaluates a model, predicts, saves, and classifies
-recordings while they arrive. No PyTorch is needed; ``pip install 'unicornn[fit]'``
+recordings while they arrive. No PyTorch is needed; ``pip install '.[fit]'``
 installs all requirements.
 """
 

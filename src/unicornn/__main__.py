@@ -2,6 +2,8 @@
 
 import sys
 
+from unicornn._extras import missing_library
+
 
 def main() -> None:
     try:
@@ -9,7 +11,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "unicornn":
             raise
-        print(f"error: {error.name} is not installed; try pip install 'unicornn[train]'", file=sys.stderr)
+        print(f"error: {missing_library(str(error.name), sys.argv[1:])}", file=sys.stderr)
         raise SystemExit(1) from None
     run()
 

@@ -10,6 +10,7 @@ from functools import cache
 import torch
 
 from unicornn import _checks as checks
+from unicornn._extras import install_hint
 from unicornn.errors import BadType, BadValue
 
 BACKENDS = ("auto", "reference", "cpu", "triton")
@@ -43,7 +44,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
         raise BadValue(f"backend: 'cpu' needs tensors on the CPU, got {device}; expected 'auto' or 'reference'")
     if backend == "triton":
         if not HAS_TRITON:
-            raise ImportError("backend: 'triton' needs the package triton: pip install 'unicornn[gpu]'")
+            raise ImportError(f"backend: 'triton' needs the package triton: {install_hint('gpu')}")
         interpreted = os.environ.get("TRITON_INTERPRET", "0") == "1"
         if kind != "cuda" and not (kind == "cpu" and interpreted):
             raise BadValue(
@@ -54,7 +55,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
 
 @cache
 def _warn_of_reference(kind: str) -> None:
-    hint = "; pip install 'unicornn[gpu]' installs the kernels" if kind == "cuda" else ""
+    hint = f"; {install_hint('gpu')} installs the kernels" if kind == "cuda" else ""
     warnings.warn(
         f"unicornn: there are no kernels for {kind!r}; using the reference, a plain torch loop, "
         f"slow and with memory that grows with the length{hint}",

@@ -18,8 +18,8 @@ def load_model(source: str | Path, *, task: Any = None, **options: Any) -> Any:
         task: Task of the run, if it is not one of the package's tasks.
         options: Options of ``huggingface_hub.snapshot_download``: revision, token, cache_dir, local_files_only.
 
-    Returns: ``UnICORNNClassifier`` or ``UnICORNNRegressor`` (needs ``unicornn[fit]``); for a run, its ``Network`` with
-        the best weights, in evaluation mode (needs ``unicornn[train]``).
+    Returns: ``UnICORNNClassifier`` or ``UnICORNNRegressor`` (needs the extra ``fit``); for a run, its ``Network`` with
+        the best weights, in evaluation mode (needs the extra ``train``).
 
     Example:
         >>> import numpy as np, tempfile
@@ -36,6 +36,11 @@ def load_model(source: str | Path, *, task: Any = None, **options: Any) -> Any:
         # The lab is imported by name, because the library does not depend on it.
         return import_module("unicornn.lab.training").load_network(source, task=task)
     return import_module("unicornn.estimators._saved").load_estimator(source, **options)
+
+
+def is_fitted_model(folder: str | Path) -> bool:
+    """Whether a folder has a fitted estimator, as ``save_pretrained`` and ``unicornn fit`` write it."""
+    return read_model_config(folder).get("format") == "unicornn.estimators"
 
 
 def read_model_config(folder: str | Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Trained networks as ONNX files, for programs without PyTorch. Needs ``pip install 'unicornn[export]'``.
+"""Trained networks as ONNX files, for programs without PyTorch. Needs the extra ``export``.
 
 There are two kinds of file:
 

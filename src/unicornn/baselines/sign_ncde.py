@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
+from unicornn._extras import install_hint
 from unicornn.baselines._base import Baseline, Common, Layer, States
 from unicornn.errors import BadValue
 
@@ -34,7 +35,7 @@ def log_signatures(paths: Tensor, depth: int) -> Tensor:
     try:
         library, differentiable = (importlib.import_module(name) for name in ("pysiglib", "pysiglib.torch_api"))
     except ImportError as error:
-        raise ImportError("sign-ncde: log-signatures need pysiglib: pip install 'unicornn[ncde]'") from error
+        raise ImportError(f"sign-ncde: log-signatures need pysiglib: {install_hint('ncde')}") from error
     library.prepare_log_sig(paths.shape[-1], depth, method=LYNDON)
     return differentiable.log_sig(paths, depth, method=LYNDON)
 
@@ -142,7 +143,7 @@ class SignatureNCDE(Baseline):
     the end of a sequence does not affect its last output. A state with 0 samples marks the start of a sequence; only
     then is h computed from the first sample instead of being taken from the state.
 
-    Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in). Needs ``pip install 'unicornn[ncde]'`` to run.
+    Initialisation: torch's for linear maps, U(-1/√fan-in, 1/√fan-in). Needs the extra ``ncde`` to run.
 
     Args:
         step: Number of samples by which a window advances.

@@ -1,1 +1,1 @@
-"""The lab: the command line, tasks, data, training, search and reports. Needs ``pip install 'unicornn[train]'``."""
+"""The lab: the command line, tasks, data, training, search and reports. Needs the extra ``train``."""

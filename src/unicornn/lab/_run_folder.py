@@ -27,6 +27,7 @@ import safetensors.torch
 from torch import Tensor
 
 from unicornn._files import parse_json
+from unicornn._load import is_fitted_model
 from unicornn.errors import CorruptData
 from unicornn.lab._metric import Metric
 from unicornn.lab.data._archives import ordinary
@@ -88,6 +89,9 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         path = self.path / "config.json"
+        if is_fitted_model(self.path):
+            advice = "`unicornn predict` scores it on a file with targets"
+            raise NotARun(f"run: expected a folder made by `unicornn train`, got a fitted model, {self.path}; {advice}")
         return check_types(path, read_json(path), CONFIG, CONFIG_OPTIONAL)
 
     @cached_property

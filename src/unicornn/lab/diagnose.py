@@ -23,6 +23,7 @@ from unicornn.readouts import EveryStep, Last
 
 LYAPUNOV_STEPS = 200  # the fewest for which an exponent is estimated
 VANISHING = 1e-6  # float32 has seven digits: smaller contributions are lost in a sum
+EVEN = 10.0  # largest ratio of gradients that counts as even
 
 
 def diagnose(
@@ -154,12 +155,18 @@ def diagnosis_rows(diagnosis: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def _assess_ratio(first: float, last: float) -> tuple[str, str]:
     if not (math.isfinite(first) and math.isfinite(last)) or last == 0:
         return "–", "bad: zero, or too large for float32; try another dt or alpha"
-    assessment = "good: both the beginning and the end are learned"
-    if first < VANISHING * last:
+    ratio = first / last
+    if ratio < VANISHING:
         assessment = "bad: vanishes, the beginning is hardly learned"
-    if first > last / VANISHING:
+    elif ratio > 1 / VANISHING:
         assessment = "bad: explodes, the end is hardly learned; try a smaller dt or a larger alpha"
-    return f"{first / last:.3g}", assessment
+    elif ratio > EVEN:
+        assessment = "uneven: the beginning dominates; a smaller dt or a larger alpha balances them"
+    elif ratio < 1 / EVEN:
+        assessment = "uneven: the end dominates"
+    else:
+        assessment = "good: both the beginning and the end are learned"
+    return f"{ratio:.3g}", assessment
 
 
 def _assess_exponent(exponent: float | None, N: int) -> tuple[str, str]:
@@ -177,7 +184,7 @@ def _assess_growth(growth: Mapping[str, Any], N: int) -> tuple[str, str]:
     limit = f"float32 overflows after {overflow:,.0f} steps or more"
     if growth["ln"] > -math.log(VANISHING):
         return value, f"bad: {limit}; try a smaller dt (dt=auto), a larger alpha or a horizon"
-    return value, f"good for {N:,} steps: {limit}"
+    return value, f"{'uneven' if growth['ln'] > math.log(EVEN) else 'good'} for {N:,} steps: {limit}"
 
 
 def _draw(path: Path, rnn: nn.Module, profile: Tensor) -> None:

@@ -258,7 +258,7 @@ class Stream:
     def save(self, path: str | Path) -> Path:
         """Writes all sequences to a safetensors file, exactly. The file is written completely or left as it was.
 
-        Keys have to be strings or integers. Needs ``pip install safetensors`` or ``unicornn[fit]``.
+        Keys have to be strings or integers. Needs ``pip install safetensors`` or the extra ``fit``.
 
         Returns: the path.
         """

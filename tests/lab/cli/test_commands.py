@@ -1,12 +1,15 @@
 """Error messages about a user's task file."""
 
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
 
+import unicornn as package
 from tests.lab.cli.helpers import error_of, unicornn
 from tests.lab.training import helpers
+from unicornn import __main__
 from unicornn.lab import cli
 
 
@@ -30,15 +33,45 @@ def complain(tmp_path, monkeypatch, capsys):
 def test_a_missing_import_of_a_task_file(complain, line):
     message = complain(line.rstrip(" "), f"{line}import not_a_library\n")
     assert "mine.py imports not_a_library, which is not installed" in message
-    assert "unicornn[train]" not in message
+    assert "pip install" not in message
 
 
-def test_a_missing_import_of_the_package(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    for name in [name for name in sys.modules if name.startswith("unicornn.lab.search")]:
+@pytest.mark.parametrize(
+    ("arguments", "library", "ours", "extra"),
+    [(["search", "digits"], "optuna", "unicornn.lab.search", "train"),
+     (["fit", "a.csv", "--target", "y"], "pandas", "unicornn.lab.fit", "fit")],
+)  # fmt: skip
+def test_a_missing_import_of_the_package(arguments, library, ours, extra, monkeypatch, capsys):
+    without(monkeypatch, library, ours)
+    hint = f"{library} is not installed; try pip install '.[{extra}]' in the clone"
+    assert hint in error_of(arguments, monkeypatch, capsys)
+
+
+def without(monkeypatch, library, ours):
+    """Hides a library, and forgets our modules that may have imported it."""
+    monkeypatch.setitem(sys.modules, library, None)
+    for name in [name for name in sys.modules if name.startswith(ours)]:
         monkeypatch.delitem(sys.modules, name)
-    message = error_of(["search", "digits"], monkeypatch, capsys)
-    assert "optuna is not installed; try pip install 'unicornn[train]'" in message
+
+
+def test_the_command_without_its_libraries(monkeypatch, capsys):
+    without(monkeypatch, "typer", "unicornn.lab.cli")
+    monkeypatch.setattr(sys, "argv", ["unicornn", "predict", "model", "a.csv"])
+    with pytest.raises(SystemExit):
+        __main__.main()
+    assert "typer is not installed; try pip install '.[fit]'" in capsys.readouterr().err
+
+
+def test_a_run_is_loaded_without_tensorboard(monkeypatch):
+    without(monkeypatch, "torch.utils.tensorboard", "unicornn.lab.training")
+    importlib.import_module("unicornn.lab.training")
+
+
+def test_version_and_help():
+    assert unicornn("--version") == f"unicornn {package.__version__}\n"
+    listed = unicornn("--help")
+    assert "unicornn fit walks.csv --target person" in listed
+    assert listed.index("predict  ") < listed.index("tasks  ")
 
 
 def test_an_empty_split(complain):

@@ -8,7 +8,7 @@ from tests.lab.cli.helpers import unicornn as run
 from unicornn import load_model
 from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
-from unicornn.lab.errors import InUse
+from unicornn.lab.errors import InUse, NotARun
 
 
 @pytest.fixture
@@ -80,6 +80,45 @@ def test_regression(table, tmp_path):
     assert "against their targets" in (tmp_path / "m/report.html").read_text()
     with pytest.raises(BadValue, match=r"^--target: "):
         run("fit", table, "--out", tmp_path / "n")
+
+
+def test_other_files_are_not_replaced(table, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "README.md").write_text("mine")
+    options = "fit", table, "--target", "kind", "--out", project
+    with pytest.raises(BadValue, match=r"^--out: .*README.md.* --force"):
+        run(*options)
+    assert (project / "README.md").read_text() == "mine"
+    run(*options, "--force")
+    run(*options)  # replaces a model
+    assert load_model(project).n_channels_ == 2
+
+
+def test_options_are_checked_before_the_file_is_read(tmp_path):
+    with pytest.raises(BadValue, match=r"^model: "):
+        run("fit", tmp_path / "missing.csv", "--target", "kind", "--model", "bnak")
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--classify", "UnICORNNClassifier"), ("--regress", "UnICORNNRegressor")])
+def test_the_kind_of_the_target_can_be_chosen(tmp_path, option, kind):
+    X, many = np.random.default_rng(0).normal(size=(42, 20)), np.arange(42) // 2  # 21 different integers
+    np.savez(tmp_path / "a.npz", X=X, many=many, name=np.array(["a", "b"] * 21))
+    run("fit", tmp_path / "a.npz", "--target", "many", option, "--out", tmp_path / "m")
+    assert type(load_model(tmp_path / "m")).__name__ == kind
+    assert (tmp_path / "m/report.html").exists()
+    if option == "--regress":
+        with pytest.raises(BadValue, match=r"^--regress: "):
+            run("fit", tmp_path / "a.npz", "--target", "name", option, "--out", tmp_path / "n")
+
+
+def test_commands_for_runs_reject_a_fitted_model(table, tmp_path):
+    run("fit", table, "--target", "kind", "--out", tmp_path / "models/m")
+    for command in ("evaluate", "diagnose", "report"):
+        with pytest.raises(NotARun, match=r"^run: .*fitted model.* `unicornn predict`"):
+            run(command, tmp_path / "models/m")
+    with pytest.raises(NotARun, match=r"^run: "):
+        run("report", tmp_path / "models")
 
 
 def test_one_fit_at_a_time(table, tmp_path):

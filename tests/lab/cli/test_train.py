@@ -70,7 +70,8 @@ def test_bench():
     assert {p.name for p in Path("bench").iterdir()} == {"bench.json", "bench.png", "bench.svg"}
 
 
-def test_tasks_are_listed_with_the_papers_results():
+def test_tasks_are_listed_with_the_papers_results(monkeypatch):
+    monkeypatch.setattr(cli.console, "width", 80)  # names are complete
     output = unicornn("tasks")
     for name in ("digits", "digits-noise", "lorenz96", "psmnist", "cifar10-noise", "eigenworms", "worms44", "bidmc-rr",
                  "bidmc-hr", "imdb"):  # fmt: skip

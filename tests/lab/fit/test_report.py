@@ -19,5 +19,5 @@ def test_the_page_fits_on_a_phone(target, tmp_path):
     estimator = fit_file(data, tmp_path / "model", random_state=0)
     page = write_report(estimator, data, "walks.csv", tmp_path / "report.html")
     for measured in measured_in_frames(page, tmp_path, MEASURE):
-        assert (measured["beyond"], measured["sideways"], measured["images"], measured["shown"]) == (0, 0, 1, 1)
+        assert (measured["beyond"], measured["sideways"], measured["images"], measured["shown"]) == (0, 0, 2, 2)
         assert "seconds since the start" in measured["text"]

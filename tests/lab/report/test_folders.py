@@ -16,6 +16,9 @@ def test_runs_are_found_at_any_depth_and_counted_once(tmp_path):
         write_run(tmp_path / name)
     assert [run.path for run in find_runs([tmp_path])] == [tmp_path / name for name in ("a/1", "a/2", "b")]
     assert len(find_runs([tmp_path / "a/2", str(tmp_path), tmp_path / "a"])) == 3
+    (tmp_path / "fitted").mkdir()
+    (tmp_path / "fitted/config.json").write_text('{"format": "unicornn.estimators"}')
+    assert len(find_runs([tmp_path])) == 3
 
 
 def test_folders_without_runs(tmp_path):

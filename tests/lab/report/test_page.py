@@ -22,10 +22,14 @@ def test_results_next_to_the_published_ones(tmp_path):
     for seed, test in ((1, 0.960), (2, 0.980)):
         write_run(tmp_path / f"runs/{seed}", test=test, seed=seed, valid=test + 0.01, epochs=10 + seed, of=20)
     write_run(tmp_path / "runs/lstm", test=0.9, model="lstm", budget=60.0, parameters=1234567)
-    head, *rows = read_page(tmp_path).tables[0]
+    page = read_page(tmp_path)
+    head, *rows = page.tables[0]
     rows = [dict(zip(head, row, strict=True)) for row in rows]
-    assert [row["Model"] for row in rows] == ["unicornn", "lstm", "UnICORNN published, Table 1", "LSTM published"]
-    ours, lstm, published, _ = rows
+    reference = ["UnICORNN published, Table 1", "LSTM published", "no model guessing the most frequent class"]
+    assert [row["Model"] for row in rows] == ["unicornn", "lstm", *reference]
+    ours, lstm, published, _, constant = rows
+    assert constant["Test accuracy"] == "12.2 %"
+    assert "Test accuracy: unicornn 97.0 ± 1.4 %, lstm 90.0 %; guessing the most frequent class 12.2 %." in page.text
     assert ours["Test accuracy"] == "97.0 ± 1.4 %"
     assert ours["Best seed"] == "98.0 %"
     assert ours["Validation"] == "98.0 ± 1.4 %"
@@ -63,6 +67,7 @@ def test_errors_have_three_significant_digits(tmp_path):
 def test_the_progress_of_an_unfinished_run(tmp_path):
     write_run(tmp_path / "runs/1", test=0.9, epochs=7, finished=False, of=20)
     page = read_page(tmp_path)
+    assert "No run has a test result yet." in page.text
     assert page.tables[0][1][:7] == ["unicornn unfinished", "–", "–", "90.0 %", "1*", "7", "7 min 12 s"]
     assert "1 run, 1 unfinished" in page.text
     assert "UnICORNN report: Permuted digits" in page.text
@@ -95,7 +100,7 @@ def test_options_other_than_the_defaults_are_pointed_out(tmp_path):
     assert "Not the task's default" not in read_page(tmp_path).text
 
 
-CURVES = ["Validation {} against epoch", "Validation {} against time."]
+CURVES = ["Validation {} against epoch", "Validation {} against time"]
 LEARNT = ["Effective time steps of each layer's neurons", "Norms of each layer's hidden weights"]
 
 
@@ -116,7 +121,7 @@ def test_plots(tmp_path, kind, model, expected):
 def test_the_authors_curve(tmp_path, monkeypatch):
     curves = []
 
-    def learning_curves(runs, metric, against, reference=None):
+    def learning_curves(runs, metric, against, reference, constant):
         curves.append((against, None if reference is None else reference["valid"].tolist()))
         return Figure()
 

@@ -24,12 +24,13 @@ def legend(figure):
 def test_learning_curves():
     runs = {"unicornn": [table([0.5, 0.7, 0.8]), table([0.4, 0.6])], "lstm": [table([0.3])]}
     reference = pd.DataFrame({"epoch": [1, 2, 3], "valid": [0.6, 0.7, 0.9]})
-    figure = plots.learning_curves(runs, "accuracy", reference=reference)
-    authors, first, second, lstm = figure.axes[0].lines
+    figure = plots.learning_curves(runs, "accuracy", reference=reference, constant=0.1)
+    authors, first, second, lstm, chance = figure.axes[0].lines
     assert authors.get_ydata() == pytest.approx([60, 70, 90])
     assert first.get_ydata() == pytest.approx([50, 70, 80])
     assert first.get_color() == second.get_color() != lstm.get_color()
-    assert legend(figure) == ["authors' own run", "unicornn", "lstm"]
+    assert chance.get_ydata() == pytest.approx([10, 10])
+    assert legend(figure) == ["authors' own run", "unicornn", "lstm", "constant prediction"]
     assert figure.axes[0].get_xscale() == "linear"
 
 

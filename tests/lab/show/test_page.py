@@ -18,7 +18,9 @@ MEASURE = """async (page, window) => {
   const $ = id => page.getElementById(id);
   const press = key => page.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
   window.requestAnimationFrame = next => setTimeout(next, 16);  // there are no frames in virtual time
-  const agreement = $("agreement").textContent;
+  const agreement = $("agreement").textContent, started = $("play").textContent;
+  press("Home");
+  const blank = [...page.querySelectorAll(".answers.waiting .number")].map(each => each.textContent).join("");
   for (let k = 0; k < 12; k++) press("+");
   press("End");
   const end = $("now").textContent, answers = $("answers").textContent;
@@ -31,7 +33,7 @@ MEASURE = """async (page, window) => {
   press(" ");
   await wait(300);
   return {
-    agreement, end, answers, back, still, again: $("now").textContent,
+    agreement, started, blank, end, answers, back, still, again: $("now").textContent,
     canvases: page.querySelectorAll("canvas").length, options: page.querySelectorAll("option").length,
     bold: page.querySelectorAll("main b").length, requests: window.performance.getEntriesByType("resource").length,
   };
@@ -64,6 +66,7 @@ def test_in_a_browser(tmp_path, readout, patch):
         difference, rest = seen["agreement"].split("; ")
         assert float(difference) < 1e-4
         assert rest == "back at the start, all oscillators are at rest"
+        assert (seen["started"], seen["blank"]) == ("❚❚ pause", "–––")
         assert seen["end"] == f"step {steps} of {steps}"
         assert seen["back"] == f"step 0 of {steps}"
         assert seen["still"] == "▶ play"

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+import unicornn
+
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
-    help="Recurrent networks for very long sequences: the experiments of the UnICORNN paper and your own.",
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown",
 )  # fmt: skip
 console, error_console = Console(), Console(stderr=True)
 
@@ -30,6 +31,30 @@ TaskFile = Annotated[
     str | None, typer.Option("--task", help="Path of the run's task file, if the task is not part of the package.")
 ]
 AnyModel = Annotated[Path, typer.Argument(help="Folder made by `unicornn train` or `unicornn fit`.", metavar="MODEL")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unicornn {unicornn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe_app(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Recurrent networks for very long sequences: your own files, the experiments of the UnICORNN paper, your tasks.
+
+    Examples:
+
+    - `unicornn fit walks.csv --target person --out model`
+
+    - `unicornn predict model new.csv --out predictions.csv`
+
+    - `unicornn train digits-noise --budget 75s --out runs/demo`
+    """
 
 
 def print_line(text: str) -> None:

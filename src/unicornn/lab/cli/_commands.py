@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 import unicornn
+from unicornn._extras import missing_library
 from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab.cli import _app as options
 from unicornn.lab.cli import _files as files
@@ -53,7 +54,7 @@ def _missing(error: ImportError) -> str:
         return str(error)
     frames = [each.filename for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
     if Path(frames[-1]).is_relative_to(Path(unicornn.__file__).parent):
-        return f"{error.name} is not installed; try pip install 'unicornn[train]'"
+        return missing_library(error.name, sys.argv[1:])
     return f"{frames[-1]} imports {error.name}, which is not installed"
 
 
@@ -63,13 +64,15 @@ def list_tasks(data: options.DataFolder = None) -> None:
     from unicornn.lab import tasks
 
     source = options.source_in(data)
-    table = Table("task", "data", "metric", "paper", "available", "variants")
+    named = Column("task", no_wrap=True), Column("data", min_width=20, overflow="fold")
+    table = Table(*named, "local", "metric", "paper", "variants", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in tasks.names():
         task = tasks.find(name)
         ours = [q for q in task.paper if q.model.startswith("UnICORNN")]
         available = "yes" if all(map(source.has, task.files)) else "no"
-        published = ", ".join(dict.fromkeys(task.metric.text(q.value) for q in ours)) or "–"
-        table.add_row(name, task.size, task.metric.name, published, available, ", ".join(task.variants) or "–")
+        values = dict.fromkeys(task.metric.text(q.value) for q in ours)
+        published, variants = ", ".join(values) or "–", ", ".join(task.variants) or "–"
+        table.add_row(name, task.size, available, task.metric.name, published, variants)
     console.print(table)
     print_line(f"Data folder: {escape(str(source.data))}")
     print_line("To add a task, write a file with TASK = Task(...): unicornn train mine.py")

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from unicornn._files import atomic_write
+from unicornn._load import is_fitted_model
 from unicornn.errors import BadValue
 from unicornn.lab._lock import locked
 from unicornn.lab.cli._app import app, console, print_line
@@ -47,13 +48,26 @@ def fit_series(
     missing: Annotated[
         str | None, typer.Option(help="error or mask: how to treat missing values; mask if FILE has some.")
     ] = None,
+    classify: Annotated[
+        bool | None, typer.Option("--classify/--regress", help="Kind of the target; by default its values decide.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder with other files.")] = False,
     dry_run: DryRun = False,
     reading: dict[str, Any],
 ) -> None:
-    """Fit a classifier or a regressor to a file of time series; save it with a page about it, report.html."""
+    """Fit a classifier or a regressor to a file of time series; save it with a page about it, report.html.
+
+    Examples:
+
+    - `unicornn fit walks.csv --target person --dry-run`
+
+    - `unicornn fit walks.csv --target person --out model`
+
+    - `unicornn fit GunPoint_TRAIN.ts --model network --budget 60`
+    """
     from unicornn.lab.fit import fit_file, read, stream
     from unicornn.lab.fit._files import has_targets
-    from unicornn.lab.fit._fit import NO_TARGET
+    from unicornn.lab.fit._fit import NO_TARGET, check_options
     from unicornn.lab.fit._report import write_report
 
     no_target = target is None and not has_targets(file)
@@ -64,17 +78,29 @@ def fit_series(
         return
     if no_target:
         raise BadValue(NO_TARGET)
+    if not force:
+        _check_model_folder(out)
+    given = {"missing": missing, "segments": segments, "budget": budget, "verbose": console.is_terminal}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options |= {"model": model, "random_state": seed}
+    check_options(options)
     data = read(file, target, **reading)
     _print_description(file, [data])
-    given = {"missing": missing, "segments": segments}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with locked(out):
-        estimator = fit_file(
-            data, out, target, model=model, random_state=seed, budget=budget, verbose=console.is_terminal, **options
-        )
+        estimator = fit_file(data, out, target, classify, **options)
         write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
     print_line(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}")
+
+
+def _check_model_folder(out: Path) -> None:
+    """Raises an error if a model in this folder would replace or hide other files."""
+    others = [path.name for path in out.iterdir() if path.name != "lock"] if out.is_dir() else []
+    if others and not is_fitted_model(out):
+        raise BadValue(
+            f"--out: expected a new folder or one with a fitted model, got {out}, which has {others[0]}; "
+            "name another folder, or write into this one with --force"
+        )
 
 
 def _print_description(file: Path, parts: Iterable[Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unicornn._extras import install_hint
 from unicornn.errors import BadValue, CorruptData, MissingData
 from unicornn.lab.data._archives import opened, ordinary
 from unicornn.lab.data._formats import read_npz
@@ -143,7 +144,7 @@ def _parts(path: Path, reading: Reading, whole_series: bool) -> Iterator[Data]:
         try:
             from unicornn.lab.fit._tables import read_table
         except ImportError as error:
-            raise ImportError(f"{path}: reading tables needs pyarrow: pip install 'unicornn[fit]'") from error
+            raise ImportError(f"{path}: reading tables needs pyarrow: {install_hint('fit')}") from error
         return read_table(path, reading, whole_series)
     readers: dict[str, Callable[[Path, Reading], Iterator[Data]]] = {
         ".ts": _ts, ".tsv": _tsv, ".npz": _npz, ".npy": _npy,

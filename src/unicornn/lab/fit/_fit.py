@@ -15,13 +15,19 @@ from unicornn.lab.fit._data import Data
 NO_TARGET = "--target: expected the name of the column or array to predict, got none"
 
 
-def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -> Any:
+def check_options(options: dict[str, Any]) -> None:
+    """Checks the options of an estimator before a file is read; errors name the option."""
+    UnICORNNClassifier(**options)._check_settings()
+
+
+def fit_file(data: Data, out: Path, target: str | None = None, classify: bool | None = None, **options: Any) -> Any:
     """Fits a classifier, or a regressor if the target is a quantity, and saves it to a folder.
 
     Args:
         data: Result of ``read``, with a target.
         out: Folder of the model.
         target: Name of the target. The model stores it, so that ``predict`` does not use this column as a channel.
+        classify: Whether the target is a class; by default its values decide.
         options: Options of the estimator.
 
     Example:
@@ -39,7 +45,10 @@ def fit_file(data: Data, out: Path, target: str | None = None, **options: Any) -
         raise BadValue(NO_TARGET)
     if data.first_with_gaps() is not None:
         options.setdefault("missing", "mask")
-    estimator = (UnICORNNRegressor if data.regression else UnICORNNClassifier)(**options)
+    if classify is False and data.target.dtype.kind not in "fiub":
+        raise BadValue(f"--regress: expected numbers as targets, got {str(data.target[0])!r:.60}")
+    regress = data.regression if classify is None else not classify
+    estimator = (UnICORNNRegressor if regress else UnICORNNClassifier)(**options)
     estimator.fit(data.series, data.target)
     estimator.channel_names_ = data.channels
     if target is not None:

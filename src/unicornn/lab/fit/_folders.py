@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from unicornn._extras import install_hint
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.fit._data import SOUNDS, TABLES, Data, Reading
@@ -81,7 +82,7 @@ def _recording(path: Path, name: str) -> Data:
     try:
         import soundfile
     except ImportError as error:
-        raise ImportError(f"{path}: reading recordings needs soundfile: pip install 'unicornn[fit]'") from error
+        raise ImportError(f"{path}: reading recordings needs soundfile: {install_hint('fit')}") from error
     try:
         sound, rate = soundfile.read(ordinary(path), dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError) as error:

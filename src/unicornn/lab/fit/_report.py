@@ -3,14 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unicornn.estimators import _network as networks
 from unicornn.lab.fit._data import Data
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report._render import Plot, write_page
+
+HARDEST = 10  # series listed
+EXAMPLES = 6  # series drawn
+NETWORK_SETTINGS = {field.name for field in fields(networks.Settings)}
+NETWORK_SETTINGS |= {"dt", "validation_fraction", "budget", "warm_start"}
+
+Row = dict[str, str]
+
+
+@dataclass
+class LeftOut:
+    """Predictions of the bank for series that were left out of the fit.
+
+    Attributes:
+        ids: Names of the n series.
+        target, prediction: Numbers, or classes by their index, (n,).
+        error: Absolute error, or the score of the best wrong class minus that of the true one, (n,).
+        names: Names of the classes; empty if the target is a number.
+    """
+
+    ids: list[str]
+    target: np.ndarray
+    prediction: np.ndarray
+    error: np.ndarray
+    names: list[str]
+
+    @classmethod
+    def of(cls, estimator: Any, data: Data) -> LeftOut:
+        rows, scores = estimator._ridge.rows, estimator._ridge.left_out
+        ids, target = [data.ids[i] for i in rows], np.asarray(data.target)[rows]
+        if not hasattr(estimator, "classes_"):
+            prediction = scores[:, 0] * estimator._spread[0] + estimator._centre[0]
+            return cls(ids, target.astype(float), prediction, np.abs(prediction - target), [])
+        classes = np.searchsorted(estimator.classes_, target)
+        true = np.arange(scores.shape[1]) == classes[:, None]
+        error = np.where(true, -np.inf, scores).max(1) - scores[true]
+        return cls(ids, classes, scores.argmax(1), error, [str(name) for name in estimator.classes_])
+
+    def summary(self) -> str:
+        """The score next to that of a constant prediction."""
+        if self.names:
+            correct, constant = (self.prediction == self.target).mean(), np.bincount(self.target).max() / len(self.ids)
+            guess = f"guessing the most frequent class would give {100 * constant:.1f} %"
+            return f"{100 * correct:.1f} % of the series left out are classified correctly; {guess}."
+        rmse = np.sqrt((self.error**2).mean())
+        return f"The RMSE on series left out is {rmse:.4g}; predicting the mean would give {self.target.std():.4g}."
+
+    def plot(self) -> Plot:
+        if not self.names:
+            figure = plots.scatter(self.target, self.prediction)
+            return Plot(figure, "Predictions for series left out against their targets.")
+        figure = plots.confusion(self.target, self.prediction, self.names)
+        return Plot(figure, "True and predicted classes of series left out.")
+
+    def recalls(self) -> Iterator[Row]:
+        """One row per class: the share recognised, its size, and the most frequent error."""
+        for k in np.unique(self.target) if self.names else ():
+            predicted = self.prediction[self.target == k]
+            wrong, counts = np.unique(predicted[predicted != k], return_counts=True)
+            yield {
+                "Class": self.names[k],
+                "Recall": f"{100 * (predicted == k).mean():.1f} %",
+                "Series": f"{len(predicted):,}",
+                "Mostly taken for": f"{self.names[wrong[counts.argmax()]]} ({counts.max()})" if len(wrong) else "–",
+            }
+
+    def hardest(self) -> Iterator[Row]:
+        """The series with the largest errors, of classes only those with a wrong prediction."""
+        text = self.names.__getitem__ if self.names else "{:.4g}".format
+        for i in np.argsort(-self.error, kind="stable")[:HARDEST]:
+            if self.error[i] > 0:
+                yield {"Series": self.ids[i], "Target": text(self.target[i]), "Prediction": text(self.prediction[i])}
 
 
 def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
@@ -22,25 +96,27 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
         title: Title of the page: the name of the file.
         out: Path of the page.
     """
+    left_out = LeftOut.of(estimator, data) if "bank" in estimator.models_ else None
+    with_network = "network" in estimator.models_
+    settings = {n: repr(v) for n, v in estimator.get_params().items() if with_network or n not in NETWORK_SETTINGS}
     return write_page(
-        out, "fit.html", title=title, subtitle=f"{len(data.series):,} series", data=dict(data.described()),
-        heading=f"{type(estimator).__name__}, {' and '.join(estimator.models_)}",
+        out, "fit.html", title=title, target=estimator.about_.get("target"),
+        subtitle=f"{type(estimator).__name__}, {' and '.join(estimator.models_)}",
         scores={name.replace("_", " "): f"{value:.4g}" for name, value in estimator.about_["scores"].items()},
-        settings={name: repr(value) for name, value in estimator.get_params().items()},
-        plots=list(_plots(estimator, data)),
+        summary=left_out.summary() if left_out else "The network was validated on series that it was not trained on.",
+        recalls=list(left_out.recalls()) if left_out else [], hardest=list(left_out.hardest()) if left_out else [],
+        data=dict(data.described()), settings=settings,
+        plots=[_examples(data, classes=hasattr(estimator, "classes_")), *([left_out.plot()] if left_out else [])],
     )  # fmt: skip
 
 
-def _plots(estimator: Any, data: Data) -> Iterator[Plot]:
-    if "bank" not in estimator.models_:
-        return
-    target, predictions = np.asarray(data.target)[estimator._ridge.rows], estimator._ridge.left_out
-    if data.regression:
-        numbers = predictions[:, 0] * estimator._spread[0] + estimator._centre[0]
-        yield Plot(
-            plots.scatter(target.astype(float), numbers), "Predictions for series left out against their targets."
-        )
+def _examples(data: Data, classes: bool) -> Plot:
+    """The first series of each class, or of targets from the smallest to the largest."""
+    target = np.asarray(data.target)
+    if classes:
+        shown = np.unique(target, return_index=True)[1][:EXAMPLES]
     else:
-        classes, names = np.searchsorted(estimator.classes_, target), [str(name) for name in estimator.classes_]
-        figure = plots.confusion(classes, predictions.argmax(1), names)
-        yield Plot(figure, "True and predicted classes of series left out.")
+        shown = np.argsort(target, kind="stable")[np.unique(np.linspace(0, len(target) - 1, EXAMPLES).astype(int))]
+    titles = [f"{target[i] if classes else f'{target[i]:.4g}'}: {data.ids[i]}" for i in shown]
+    caption = f"Series of {'each class' if classes else 'small to large targets'}, with target and name."
+    return Plot(plots.series_examples([data.series[i] for i in shown], titles, data.channels), caption)

@@ -1,6 +1,6 @@
 """One HTML page about runs and searches: results next to the published ones, learning curves, learned parameters.
 
-Needs Jinja2, matplotlib, pandas and safetensors: ``pip install 'unicornn[train]'``.
+Needs Jinja2, matplotlib, pandas and safetensors: the extra ``train``.
 """
 
 from __future__ import annotations

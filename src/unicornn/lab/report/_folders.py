@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unicornn import functional
 from unicornn._layer import UnICORNN
+from unicornn._load import is_fitted_model
 from unicornn.errors import BadType, BadValue
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import Study, read_study
@@ -62,8 +63,10 @@ def _studies_below(path: Path) -> list[Path]:
 
 
 def _runs_below(path: Path) -> list[Path]:
+    """Folders with a config.json, except the trials of a search and models made by `unicornn fit`."""
     folders = sorted(p.parent for p in path.rglob("config.json"))
-    return [f for f in folders if not (f.parent.name == "trials" and (f.parent.parent / "study.json").is_file())]
+    trials = {f for f in folders if f.parent.name == "trials" and (f.parent.parent / "study.json").is_file()}
+    return [f for f in folders if f not in trials and not is_fitted_model(f)]
 
 
 def run_time_steps(run: Run) -> Tensor | None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from unicornn.lab import _text as words
 from unicornn.lab import tasks
 from unicornn.lab._metric import Metric
@@ -101,6 +103,16 @@ class Group:
         runs = [run for run in self.runs if model in (None, run.config["model"])]
         ranked = self.metric.ranked(runs, value=best_valid)
         return next(iter(sorted(ranked, key=lambda run: not run.finished)), None)
+
+    @property
+    def constant_test(self) -> float | None:
+        """Test metric of the best constant prediction: the most frequent class, or the mean; None if unknown."""
+        predictions = next((run.predictions for run in self.runs if run.predictions is not None), None)
+        if predictions is None or not len(target := predictions["target"]):
+            return None
+        if self.metric.name == "accuracy":
+            return float(np.unique(target, return_counts=True)[1].max() / target.size)
+        return float(np.sqrt(((target - target.mean(0)) ** 2).mean()))
 
     def entry_of(self, run: Run) -> Entry:
         return next(entry for entry in self.entries if run in entry.runs)

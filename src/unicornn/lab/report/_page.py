@@ -75,9 +75,9 @@ def _group_plots(group: Group, reference: pd.DataFrame | None) -> Iterator[Plot]
             if begun := [run.metrics for run in runs if run.metrics["valid"].notna().any()]:
                 curves[entry.label + state] = begun
     if curves:
-        figure = plots.learning_curves(curves, metric, "epoch", reference)
-        yield Plot(figure, f"Validation {metric} against epoch, one line per run.")
-        yield Plot(plots.learning_curves(curves, metric, "seconds"), f"Validation {metric} against time.")
+        for against, name, authors in (("epoch", "epoch", reference), ("seconds", "time", None)):
+            figure = plots.learning_curves(curves, metric, against, authors, group.constant_test)
+            yield Plot(figure, f"Validation {metric} against {name}, one line per run.")
     if (best := group.best_run("unicornn")) is not None:
         label = _label(group, best)
         if (a := run_time_steps(best)) is not None:

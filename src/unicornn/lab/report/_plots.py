@@ -83,6 +83,7 @@ def learning_curves(
     metric: str,
     against: str = "epoch",
     reference: pd.DataFrame | None = None,
+    constant: float | None = None,
 ) -> Figure:
     """The validation metric during training, one colour per label, one line per run.
 
@@ -92,6 +93,7 @@ def learning_curves(
         against: "epoch" or "seconds".
         reference: Table with ``epoch`` and ``valid``, drawn as the authors' own run; if it is much longer, the epochs
             are on a logarithmic axis.
+        constant: Metric of a constant prediction, drawn as a horizontal line.
     """
     checks.choice("against", against, ("epoch", "seconds"))
     scale, percent = (100, " (%)") if metric == "accuracy" else (1, "")
@@ -118,6 +120,9 @@ def learning_curves(
             for run in same_label
         ]
         lines, labels = lines + drawn[:1], [*labels, _literal_label(label)]
+    if constant is not None:
+        lines.append(axis.axhline(scale * constant, color="#808080", linewidth=1, linestyle=":"))
+        labels.append("constant prediction")
     values = np.concatenate([[], *(np.asarray(line.get_ydata(), dtype=float) for line in axis.lines)])
     values = values[np.isfinite(values)]
     if not percent and len(values) and values.min() > 0:
@@ -201,6 +206,26 @@ def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:
         ends = float(finite.min()), float(finite.max())
         axis.plot(ends, ends, color="#808080", linewidth=1, linestyle="--")
     axis.set_aspect("equal", adjustable="datalim")
+    return figure
+
+
+def series_examples(series: Sequence[np.ndarray], titles: Sequence[str], channels: Sequence[str]) -> Figure:
+    """Small plots of series (N, d) next to each other, one colour per channel, of which the first eight are drawn."""
+    columns = min(2, len(series))
+    rows = -(-len(series) // columns)
+    figure = Figure(figsize=(4.8, 0.4 + 1.3 * rows), layout="constrained", facecolor="white")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis, x, title in zip(axes, series, titles, strict=False):
+        drawn = slice(None, None, max(1, len(x) // 1000))
+        axis.set_prop_cycle(color=COLOURS)
+        axis.plot(np.arange(1, len(x) + 1)[drawn], x[drawn, : len(COLOURS)], linewidth=0.8)
+        axis.set_title(_literal_label(title, 30), fontsize=8)
+        axis.tick_params(labelsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in axes[len(series) :]:
+        axis.set_visible(False)
+    labels = [_literal_label(name, 24) for name in channels]
+    figure.legend(axes[0].lines, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import fmean
 from typing import Any
 
@@ -30,6 +31,22 @@ def overview_row(group: Group) -> Row:
     }
 
 
+def verdict(group: Group) -> str:
+    """One sentence: our best results, next to a constant prediction."""
+    metric = group.metric
+    tested = metric.ranked((e for e in group.entries if math.isfinite(e.test.mean)), lambda entry: entry.test.mean)
+    if not tested:
+        return "No run has a test result yet."
+    results = [f"{entry.label} {metric.text(*entry.test[:2])}" for entry in tested[:3]]
+    text = f"Test {metric.name}: {', '.join(results)}"
+    constant = group.constant_test
+    return text + ("." if constant is None else f"; {_constant_name(metric)} {metric.text(constant)}.")
+
+
+def _constant_name(metric: Metric) -> str:
+    return "guessing the most frequent class" if metric.name == "accuracy" else "predicting the mean"
+
+
 def result_rows(group: Group) -> list[Row]:
     """Our results, best first."""
     ranked = group.metric.ranked(group.entries, value=lambda entry: entry.test.mean)
@@ -55,9 +72,12 @@ def _result_row(entry: Entry, metric: Metric) -> Row:
     }
 
 
-def published_rows(group: Group) -> list[Row]:
-    """Published results, best first."""
-    metric = group.metric
+def reference_rows(group: Group) -> list[Row]:
+    """Published results, best first, and the result of a constant prediction."""
+    metric, constant = group.metric, group.constant_test
+    chance: list[Row] = []
+    if constant is not None:
+        chance = [{"Model": ("no model", _constant_name(metric)), f"Test {metric.name}": metric.text(constant)}]
     return [
         {
             "Model": (quoted.model, "published" + (f", {quoted.source}" if quoted.source else "")),
@@ -66,7 +86,7 @@ def published_rows(group: Group) -> list[Row]:
             "Parameters": _integer(quoted.parameters),
         }
         for quoted in metric.ranked(group.published, value=lambda quoted: quoted.value)
-    ]
+    ] + chance
 
 
 def trial_rows(study: Study) -> list[Row]:

@@ -10,7 +10,7 @@ import torch
 
 from unicornn import _checks as checks
 from unicornn._fitted import FittedNetwork, is_estimator
-from unicornn._load import load_model, read_model_config
+from unicornn._load import is_fitted_model, load_model
 from unicornn.errors import BadValue
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
@@ -55,7 +55,7 @@ def write_run_page(
         'page.html'
     """
     run = run if isinstance(run, Run) else Run(run)
-    if read_model_config(run.path).get("format") == "unicornn.estimators":
+    if is_fitted_model(run.path):
         raise BadValue(f"file: expected a file of series for the estimator in {run.path}, got none")
     checks.choice("split", split, ("train", "valid", "test"))
     checks.integer("samples", samples, 1)

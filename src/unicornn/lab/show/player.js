@@ -4,7 +4,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const network = new Network(data.network), classify = data.classes !== null;
 const $ = id => document.getElementById(id);
 const SPEEDS = data.speeds;  // steps per frame
-let speed = data.speed, playing = false, direction = 1, credit = 0, sample = data.samples[0];
+let speed = data.speed, playing = false, direction = 1, credit = 0, pending = 0, sample = data.samples[0];
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const HUES = [207, 19, 150, 272, 44, 340, 187, 230];  // hue of each channel
@@ -99,10 +99,12 @@ function draw() {
   drawSignal();
   canvases.forEach((_, l) => drawLayer(l));
   const output = network.output(), shares = classify ? probabilities(output) : output;
+  const begun = network.n > 0;  // before the first step there is nothing to answer from
+  $("answers").classList.toggle("waiting", !begun);
   rows.forEach(({row, fill, number}, k) => {
     const size = classify ? shares[k] : (shares[k] - data.range[0]) / (data.range[1] - data.range[0] || 1);
-    fill.style.width = `${100 * Math.min(1, Math.max(0, size))}%`;
-    number.textContent = classify ? `${(100 * shares[k]).toFixed(1)} %` : shares[k].toPrecision(4);
+    fill.style.width = begun ? `${100 * Math.min(1, Math.max(0, size))}%` : 0;
+    number.textContent = !begun ? "–" : classify ? `${(100 * shares[k]).toFixed(1)} %` : shares[k].toPrecision(4);
     row.classList.toggle("target", classify && sample.target === k);
   });
   $("time").value = network.n;
@@ -120,6 +122,11 @@ function move(steps) {
   }
 }
 
+function schedule() {  // at most one frame, also after a pause that was shorter than a frame
+  cancelAnimationFrame(pending);
+  pending = requestAnimationFrame(frame);
+}
+
 function frame() {
   if (!playing) return;
   credit += SPEEDS[speed];
@@ -128,13 +135,13 @@ function frame() {
   move(direction * whole);
   if ((direction > 0 && network.n === network.N) || (direction < 0 && network.n === 0)) playing = false;
   draw();
-  if (playing) requestAnimationFrame(frame);
+  if (playing) schedule();
 }
 
 function run(way) {
   direction = way;
   if (way > 0 && network.n === network.N) network.rest();
-  if (!playing) { playing = true; requestAnimationFrame(frame); }
+  if (!playing) { playing = true; schedule(); }
   draw();
 }
 
@@ -181,6 +188,7 @@ function agreement() {
   }
   $("agreement").textContent = `${worst.toExponential(1)}; back at the start, ${rest ? "all oscillators are at rest" : "some oscillators still move"}`;
   choose(0);
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) run(1);
 }
 choose(0);
 setTimeout(agreement, 0);

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unicornn import _checks as checks
+from unicornn._extras import install_hint
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import ordinary
@@ -49,7 +50,7 @@ def _sound(path: Path) -> np.ndarray:
     try:
         import soundfile
     except ImportError as error:
-        raise ImportError(f"{path}: reading recordings needs soundfile: pip install 'unicornn[train]'") from error
+        raise ImportError(f"{path}: reading recordings needs soundfile: {install_hint('train')}") from error
     try:
         sound, rate = soundfile.read(ordinary(path), dtype="int16", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError) as error:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import safetensors.torch
 from torch import Tensor
-from torch.utils.tensorboard import SummaryWriter
 
 from unicornn._files import atomic_write
 from unicornn._training.trainer import Row
 from unicornn.lab.training import _checkpoint
 from unicornn.lab.training._processes import rank
 from unicornn.lab.training._trainer import TaskTrainer
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class Record:
@@ -50,6 +53,8 @@ class Record:
 
     def _write_curves(self, row: Row) -> None:
         if self.board is None:
+            from torch.utils.tensorboard import SummaryWriter  # loading a run does not need TensorBoard
+
             self.hook, threading.excepthook = threading.excepthook, _without_disk_errors
             self.board = SummaryWriter(self.folder / "tensorboard", purge_step=int(row["epoch"]))
         for name, value in row.items():
