@@ -40,7 +40,7 @@ def test_from_a_file_to_predictions(table, tmp_path):
     page = (model / "report.html").read_text()
     assert "left out accuracy" in page
     assert "True and predicted classes of series left out." in page
-    run("predict", model, table, *target, "--out", tmp_path / "p.csv")
+    assert "accuracy 1 on 16 series" in run("predict", model, table, *target, "--out", tmp_path / "p.csv")
     predicted = pd.read_csv(tmp_path / "p.csv")
     assert list(predicted.columns) == ["series", "prediction", "p(a)", "p(b)"]
     assert (predicted.prediction == ["ab"[i % 2] for i in range(16)]).all()
@@ -59,6 +59,22 @@ def test_from_a_file_to_predictions(table, tmp_path):
     frame.to_csv(table, index=False)
     with pytest.raises(BadValue, match=r"^series s1: .* --missing mask"):
         run("predict", model, table)
+
+
+def test_options_are_stored_and_targets_are_scored(table, tmp_path, capfd):
+    frame = pd.read_csv(table).rename(columns={"series": "walk", "time": "at", "kind": "size"})
+    frame["size"] = frame["walk"].str[1:].astype(int) % 8 + 0.5
+    frame["person"] = frame["walk"].str[1:].astype(int) % 4
+    frame.to_csv(table, index=False)
+    options = "--target", "size", "--regress", "--id", "walk", "--time", "at", "--groups", "person"
+    run("fit", table, *options, "--out", tmp_path / "m")
+    printed = run("predict", tmp_path / "m", table)  # the options are those of the fit
+    assert printed.count("\n") == 17
+    run("predict", tmp_path / "m", table, "--out", tmp_path / "p.csv")
+    frame.drop(columns=["size", "person"]).to_csv(table, index=False)
+    assert run("predict", tmp_path / "m", table) == printed
+    page = (tmp_path / "m/report.html").read_text()
+    assert "left out by person" in page
 
 
 def test_missing_values(table, tmp_path):

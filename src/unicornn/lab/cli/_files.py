@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +14,9 @@ from rich.table import Table
 
 from unicornn._files import atomic_write
 from unicornn._load import is_fitted_model
-from unicornn.errors import BadValue
+from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab._lock import locked
-from unicornn.lab.cli._app import app, console, print_line
+from unicornn.lab.cli._app import app, console, error_console, print_line
 from unicornn.lab.cli._reading import reading_options
 
 SeriesFile = Annotated[
@@ -48,6 +50,10 @@ def fit_series(
     missing: Annotated[
         str | None, typer.Option(help="error or mask: how to treat missing values; mask if FILE has some.")
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of persons or machines, left out as a whole."),
+    ] = None,
     classify: Annotated[
         bool | None, typer.Option("--classify/--regress", help="Kind of the target; by default its values decide.")
     ] = None,
@@ -71,6 +77,7 @@ def fit_series(
     from unicornn.lab.fit._report import write_report
 
     no_target = target is None and not has_targets(file)
+    reading |= {} if groups is None else {"groups": groups}
     if dry_run:
         _print_description(file, stream(file, target, whole_series=False, **reading))
         if no_target:
@@ -87,7 +94,7 @@ def fit_series(
     data = read(file, target, **reading)
     _print_description(file, [data])
     with locked(out):
-        estimator = fit_file(data, out, target, classify, **options)
+        estimator = fit_file(data, out, target, groups=groups, classify=classify, **options)
         write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
     print_line(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}")
@@ -135,26 +142,40 @@ def _add_command(name: str, function: str, description: str) -> None:
         from unicornn.lab import fit
 
         estimator = load_model(model)
-        parts = fit.stream(file, target, **_stored_reading(estimator, reading))
+        options = _stored_reading(estimator, reading)
+        parts = fit.stream(file, target, **options)
         if dry_run:
             _print_description(file, parts)
             return
-        tables = (getattr(fit, function)(estimator, data) for data in parts)
-        if out is None:
-            for i, table in enumerate(tables):
-                typer.echo(table.to_csv(index=False, header=i == 0), nl=False)
-            return
-        rows = 0
-        with atomic_write(out, "w") as page:
-            for i, table in enumerate(tables):
+        answers: dict[str, Any] = {}
+        with contextlib.nullcontext(sys.stdout) if out is None else atomic_write(out, "w") as page:
+            for i, data in enumerate(parts):
+                table = getattr(fit, function)(estimator, data)
                 table.to_csv(page, index=False, header=i == 0)
-                rows += len(table)
-        print_line(f"wrote {escape(str(out))}: {rows:,} rows")
+                answers |= dict(zip(table["series"], table.iloc[:, 1], strict=True))
+        if out is not None:
+            print_line(f"wrote {escape(str(out))}: {len(answers):,} rows")
+        if name == "predict" and (score := _score(estimator, answers, file, target, options)):
+            (error_console if out is None else console).print(score, highlight=False)  # not among printed predictions
+
+
+def _score(estimator: Any, answers: dict[str, Any], file: Path, target: str | None, reading: dict[str, Any]) -> str:
+    """The score of predictions if the file has targets: those named, those of its format, or the model's column."""
+    from unicornn.lab.fit import score_text, stream
+
+    known: dict[str, Any] = {}
+    try:
+        for part in stream(file, target or estimator.about_.get("target"), **reading):
+            known |= {} if part.target is None else dict(zip(part.ids, part.target.tolist(), strict=True))
+    except UnicornnError:  # no such column, or some targets are missing
+        return ""
+    return score_text(estimator, [answers[name] for name in known], list(known.values())) if known else ""
 
 
 _add_command(
     "predict",
     "predict_file",
-    "Predict the targets of the series in a file: one row per series, with the probabilities of classes.",
+    "Predict the targets of the series in a file: one row per series, with the probabilities of classes. "
+    "Prints the score if the file has targets.\n\nExample: `unicornn predict model new.csv --out predictions.csv`",
 )
 _add_command("features", "features_file", "Write the features from which a model predicts: one row per series.")

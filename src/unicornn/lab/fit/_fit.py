@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from sklearn import metrics
 
 from unicornn.errors import BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
@@ -20,13 +23,22 @@ def check_options(options: dict[str, Any]) -> None:
     UnICORNNClassifier(**options)._check_settings()
 
 
-def fit_file(data: Data, out: Path, target: str | None = None, classify: bool | None = None, **options: Any) -> Any:
+def fit_file(
+    data: Data,
+    out: Path,
+    target: str | None = None,
+    *,
+    groups: str | None = None,
+    classify: bool | None = None,
+    **options: Any,
+) -> Any:
     """Fits a classifier, or a regressor if the target is a quantity, and saves it to a folder.
 
     Args:
         data: Result of ``read``, with a target.
         out: Folder of the model.
         target: Name of the target. The model stores it, so that ``predict`` does not use this column as a channel.
+        groups: Name of the groups, if the data has some: these are left out of the fit as a whole.
         classify: Whether the target is a class; by default its values decide.
         options: Options of the estimator.
 
@@ -49,11 +61,10 @@ def fit_file(data: Data, out: Path, target: str | None = None, classify: bool | 
         raise BadValue(f"--regress: expected numbers as targets, got {str(data.target[0])!r:.60}")
     regress = data.regression if classify is None else not classify
     estimator = (UnICORNNRegressor if regress else UnICORNNClassifier)(**options)
-    estimator.fit(data.series, data.target)
+    estimator.fit(data.series, data.target, groups=data.groups)
     estimator.channel_names_ = data.channels
-    if target is not None:
-        estimator.about_["target"] = target
-    estimator.about_["reading"] = data.reading
+    names = {"target": target, "groups": groups}
+    estimator.about_ |= {"reading": data.reading} | {name: value for name, value in names.items() if value is not None}
     estimator.save_pretrained(out)
     return estimator
 
@@ -80,6 +91,26 @@ def predict_file(estimator: Estimator, data: Data) -> pd.DataFrame:
     probabilities = estimator.predict_proba(data.series)
     columns = {f"p({name})": column for name, column in zip(estimator.classes_, probabilities.T, strict=True)}
     return pd.DataFrame({"series": data.ids, "prediction": estimator.classes_[probabilities.argmax(1)], **columns})
+
+
+def score_text(estimator: Estimator, predictions: Sequence[Any], targets: Sequence[Any]) -> str:
+    """The score of predictions, as text: accuracy of classes; RMSE and R² of numbers.
+
+    Example:
+        >>> from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
+        >>> from unicornn.lab.fit import score_text
+        >>> score_text(UnICORNNClassifier(), ["a", "b"], ["a", "a"])
+        'accuracy 0.5 on 2 series with targets'
+        >>> score_text(UnICORNNRegressor(), [1.0, 2.0], [1.0, 3.0])
+        'RMSE 0.7071, R² 0.5 on 2 series with targets'
+    """
+    if isinstance(estimator, UnICORNNClassifier):
+        right = [p == t or str(p) == str(t) for p, t in zip(predictions, targets, strict=True)]
+        score = f"accuracy {np.mean(right):.4g}"
+    else:
+        rmse, r2 = metrics.root_mean_squared_error(targets, predictions), metrics.r2_score(targets, predictions)
+        score = f"RMSE {rmse:.4g}, R² {r2:.4g}"
+    return f"{score} on {len(targets):,} series with targets"
 
 
 def features_file(estimator: Estimator, data: Data) -> pd.DataFrame:

@@ -75,10 +75,7 @@ def _result_row(entry: Entry, metric: Metric) -> Row:
 def reference_rows(group: Group) -> list[Row]:
     """Published results, best first, and the result of a constant prediction."""
     metric, constant = group.metric, group.constant_test
-    chance: list[Row] = []
-    if constant is not None:
-        chance = [{"Model": ("no model", _constant_name(metric)), f"Test {metric.name}": metric.text(constant)}]
-    return [
+    rows: list[Row] = [
         {
             "Model": (quoted.model, "published" + (f", {quoted.source}" if quoted.source else "")),
             f"Test {metric.name}": metric.text(quoted.value, quoted.deviation),
@@ -86,7 +83,10 @@ def reference_rows(group: Group) -> list[Row]:
             "Parameters": _integer(quoted.parameters),
         }
         for quoted in metric.ranked(group.published, value=lambda quoted: quoted.value)
-    ] + chance
+    ]
+    if constant is not None:
+        rows.append({"Model": ("no model", _constant_name(metric)), f"Test {metric.name}": metric.text(constant)})
+    return rows
 
 
 def trial_rows(study: Study) -> list[Row]:
