@@ -67,14 +67,16 @@ def test_options_are_stored_and_targets_are_scored(table, tmp_path, capfd):
     frame["person"] = frame["walk"].str[1:].astype(int) % 4
     frame.to_csv(table, index=False)
     options = "--target", "size", "--regress", "--id", "walk", "--time", "at", "--groups", "person"
-    run("fit", table, *options, "--out", tmp_path / "m")
+    output = run("fit", table, *options, "--scale", "series", "--out", tmp_path / "m")
+    assert "left out by groups, scaled by series" in output.replace("\n", " ")
     printed = run("predict", tmp_path / "m", table)  # the options are those of the fit
     assert printed.count("\n") == 17
     run("predict", tmp_path / "m", table, "--out", tmp_path / "p.csv")
     frame.drop(columns=["size", "person"]).to_csv(table, index=False)
     assert run("predict", tmp_path / "m", table) == printed
     page = (tmp_path / "m/report.html").read_text()
-    assert "left out by person" in page
+    assert "left out by person (4 in all)" in page
+    assert "Every series was scaled by itself;" in page
 
 
 def test_missing_values(table, tmp_path):

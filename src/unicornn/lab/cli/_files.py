@@ -54,6 +54,12 @@ def fit_series(
         str | None,
         typer.Option(metavar="COLUMN", help="Column of persons or machines, left out as a whole."),
     ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="dataset, series (each by its own mean and deviation) or auto: by the error on left-out series."
+        ),
+    ] = None,
     classify: Annotated[
         bool | None, typer.Option("--classify/--regress", help="Kind of the target; by default its values decide.")
     ] = None,
@@ -87,7 +93,9 @@ def fit_series(
         raise BadValue(NO_TARGET)
     if not force:
         _check_model_folder(out)
-    given = {"missing": missing, "segments": segments, "budget": budget, "verbose": console.is_terminal}
+    given = {
+        "missing": missing, "segments": segments, "scale": scale, "budget": budget, "verbose": console.is_terminal,
+    }  # fmt: skip
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"model": model, "random_state": seed}
     check_options(options)
@@ -97,7 +105,8 @@ def fit_series(
         estimator = fit_file(data, out, target, groups=groups, classify=classify, **options)
         write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
-    print_line(f"{type(estimator).__name__}: {scores}; wrote {escape(str(out))}")
+    left_out = f"left out by {estimator.left_out_by_}, scaled by {estimator.scale_}"
+    print_line(f"{type(estimator).__name__}: {scores} ({left_out}); wrote {escape(str(out))}")
 
 
 def _check_model_folder(out: Path) -> None:

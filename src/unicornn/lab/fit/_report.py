@@ -104,15 +104,21 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
         subtitle=f"{type(estimator).__name__}, {' and '.join(estimator.models_)}",
         scores={name.replace("_", " "): f"{value:.4g}" for name, value in estimator.about_["scores"].items()},
         summary=left_out.summary() if left_out else "The network was validated on series that it was not trained on.",
-        method=_left_out_by(estimator, data),
+        method=[_left_out_by(estimator, data), _scaled_by(estimator)],
         recalls=list(left_out.recalls()) if left_out else [], hardest=list(left_out.hardest()) if left_out else [],
         data=dict(data.described()), settings=settings,
         plots=[_examples(data, classes=hasattr(estimator, "classes_")), *([left_out.plot()] if left_out else [])],
     )  # fmt: skip
 
 
+def _scaled_by(estimator: Any) -> str:
+    scaled = {"dataset": "Channels were scaled alike in all series", "series": "Every series was scaled by itself"}
+    chosen = " (chosen by the errors on what was left out)" if estimator.scale == "auto" else ""
+    return f"{scaled[estimator.scale_]}{chosen}; --scale dataset, series or auto decides."
+
+
 def _left_out_by(estimator: Any, data: Data) -> str:
-    if data.groups is None:
+    if data.groups is None or estimator.left_out_by_ == "series":
         advice = "If several come from the same person or machine, name these with --groups: new ones score lower."
         return f"Series were left out individually. {advice}"
     count = len(np.unique(data.groups))
