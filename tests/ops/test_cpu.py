@@ -1,6 +1,7 @@
 """The CPU driver: groups of sequences, threads, processes; and the matrix products of its kernels."""
 
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -75,6 +76,16 @@ def test_groups_chunks_and_threads_change_no_bit_of_a_sequence(p, count, K, grad
         assert torch.equal(one, many), "threads"
 
 
+@cache
+def _add_outer():
+    """``add_outer``, callable from Python."""
+    import numba
+
+    from unicornn._ops.cpu.products import add_outer
+
+    return numba.njit(lambda a, n, b, m, depth, c: add_outer(a, n, b, m, depth, c))
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     rows=st.integers(1, 40),
@@ -85,8 +96,7 @@ def test_groups_chunks_and_threads_change_no_bit_of_a_sequence(p, count, K, grad
     seed=st.integers(0, 99),
 )
 def test_products(rows, depth, columns, add, dtype, seed):
-    from unicornn._ops.cpu.products import add_outer, multiply, pack, padded
-    from unicornn._ops.cpu.step_kernels import product as step_product
+    from unicornn._ops.cpu.step_kernels import product
 
     numbers = np.random.default_rng(seed)
     a, b, c = (
@@ -94,32 +104,27 @@ def test_products(rows, depth, columns, add, dtype, seed):
     )
     right = a.astype(float) @ b.astype(float) + (c if add else 0)
     bound = depth * np.finfo(dtype).eps * 4
-    panels = np.full(depth * padded(b, columns), np.nan, dtype)
-    pack(np.ascontiguousarray(b.T).reshape(-1), panels, columns, depth)
 
-    def product(a):
+    def multiplied(a):
         out = np.concatenate([c[: len(a)].reshape(-1), [7]]).astype(dtype)  # and one number beyond
-        multiply(a.reshape(-1), depth, depth, panels, out, columns, len(a), add)
+        product(a, np.ascontiguousarray(b.T), out[:-1].reshape(-1, columns), add)
         assert out[-1] == 7
         return out[:-1].reshape(-1, columns)
 
-    whole = product(a)
+    whole = multiplied(a)
     assert np.abs(whole - right).max() <= bound * max(1, np.abs(right).max())
-    assert np.array_equal(product(a[:1]), whole[:1]), "a row by itself"
-    plain = c.copy()
-    step_product(a, np.ascontiguousarray(b.T), plain, add)
-    assert np.array_equal(plain, whole), "that of a step"
+    assert np.array_equal(multiplied(a[:1]), whole[:1]), "a row by itself"
     turned = np.concatenate([(c if add else np.zeros_like(c)).reshape(-1), [7]]).astype(dtype)
-    add_outer(np.ascontiguousarray(a.T).reshape(-1), rows, b.reshape(-1), columns, depth, turned)
+    _add_outer()(np.ascontiguousarray(a.T).reshape(-1), rows, b.reshape(-1), columns, depth, turned)
     assert turned[-1] == 7
     assert np.array_equal(turned[:-1].reshape(rows, columns), whole), "the other way round"
 
 
 def test_lengths_of_zero_depth():
-    from unicornn._ops.cpu.products import multiply
+    from unicornn._ops.cpu.step_kernels import product
 
-    out = np.ones(6, np.float32)
-    multiply(np.empty(0, np.float32), 0, 0, np.empty(0, np.float32), out, 3, 2, False)
+    out = np.ones((2, 3), np.float32)
+    product(np.empty((2, 0), np.float32), np.empty((3, 0), np.float32), out, False)
     assert not out.any()
 
 

@@ -129,7 +129,7 @@ class Stack:
         self.packed = saved[2].numpy() if saved else None
         self.matrices = [*p.V, *p.Lambda]
         self.sizes = np.array(_packed_sizes(p)).T
-        self.at = self.sizes.cumsum(1) - self.sizes
+        self.at = np.ascontiguousarray(self.sizes.cumsum(1) - self.sizes)
         self.w, self.bias, self.a = (_array(t)[:, None, :] for t in (p.w, p.b, p.a))
         self.mask = None if p.mask is None else _array(p.mask)
         self.groups: list[_Group] = []
@@ -249,7 +249,7 @@ class _Group:
         self.layers = _bundle("Layers")(self.S, A, P, grid_constants(p.w.dtype, p.alpha))
         self.sizes = _bundle("Sizes")(schedule.K, self.b, stack.d, self.m, self.L, p.S, schedule.end)
         mask = np.empty(0, self.dtype) if stack.mask is None else stack.mask[:, schedule.order].reshape(-1)
-        self.net = _bundle("Network")(stack.up, stack.down, stack.at, mask, stack.mask is not None)
+        self.net = _bundle("Network")(stack.up, stack.down, *stack.at, mask, stack.mask is not None)
         self.selection = _bundle("Selection")(schedule.steps, schedule.places, self.b, p.every)
         self.stored = stored
         self.out_of_range = np.zeros(self.L, np.int64)

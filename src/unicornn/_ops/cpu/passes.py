@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unicornn._ops.cpu.jit import inline, kernel, view
-from unicornn._ops.cpu.products import add_outer, multiply, padded
+from unicornn._ops.cpu.jit import helper, inline, kernel, view
+from unicornn._ops.cpu.products import ONE, add_outer, drive, matrix_of, padded, panel_width, product
 from unicornn._ops.cpu.recurrence import Constants, Layer, Pullback, adjoint, advance, retreat
 from unicornn._ops.cpu.vectors import W, first, load, load_where, prefetch_read, spread, store, store_where
 
@@ -39,12 +39,14 @@ class Sizes(NamedTuple):
 
 
 class Network(NamedTuple):
-    """V and Λ of all layers, packed (up), and transposed and packed (down). at (3, ·): where each starts in these and
-    in the gradients. mask (L, E), or empty."""
+    """V and Λ of all layers, packed (up), and transposed and packed (down), and where each starts in these and in the
+    gradients. mask (L, E), or empty."""
 
     up: np.ndarray
     down: np.ndarray
-    at: np.ndarray
+    up_at: np.ndarray
+    down_at: np.ndarray
+    g_at: np.ndarray
     mask: np.ndarray
     masked: bool
 
@@ -142,7 +144,7 @@ def _put(row, at, d, j, v):
         store_where(first(d - j), row, at + j, v)
 
 
-@kernel
+@helper
 def _copy_row(data, at, stride, row, to, d):
     """row ← d elements of data that are ``stride`` apart."""
     if stride == 1:
@@ -156,13 +158,13 @@ def _copy_row(data, at, stride, row, to, d):
             row[to + j] = data[at + j * stride]
 
 
-@kernel
+@helper
 def _zero(row, to, d):
     for j in range(0, d, W):
         _put(row, to, d, j, spread(row.dtype.type(0)))
 
 
-@kernel
+@helper
 def _times_mask(y, mask, l, E, K, out):
     """out (K, E) ← rows of y times those of layer l's mask."""
     for n in range(K):
@@ -170,7 +172,7 @@ def _times_mask(y, mask, l, E, K, out):
             _put(out, n * E, E, j, _get(y, n * E, E, j) * _get(mask, l * E, E, j))
 
 
-@kernel
+@helper
 def _copy(a, b):
     _copy_row(a, 0, 1, b, 0, len(b))
 
@@ -181,7 +183,7 @@ def _borrowed(s):
     return view(s.data, 0, len(s.data)), view(s.order, 0, len(s.order)), view(s.lengths, 0, len(s.lengths))
 
 
-@kernel
+@helper
 def _gather(s, n0, K, b, d, rows):
     """rows (K, b, d) ← the sequences, zero in the padding."""
     data, order, lengths = _borrowed(s)
@@ -204,7 +206,7 @@ def _gather(s, n0, K, b, d, rows):
                 _zero(rows, to, d)
 
 
-@kernel
+@helper
 def _scatter(s, n0, K, b, d, rows):
     """The sequences ← rows (K, b, d)."""
     data, order, _ = _borrowed(s)
@@ -213,7 +215,7 @@ def _scatter(s, n0, K, b, d, rows):
             _copy_row(rows, (n * b + i) * d, 1, data, (n0 + n) * s.step + order[i] * s.sequence, d)
 
 
-@kernel
+@helper
 def _chunk(n0, z, u, active, rows):
     """The chunk from n0 on; its input is gathered in ``rows`` unless it can be read in place."""
     K, count = min(z.K, z.end - n0), len(u.lengths)
@@ -227,7 +229,7 @@ def _chunk(n0, z, u, active, rows):
     return _Chunk(n0, K, view(active, 0, K), view(rows, 0, K * z.b * z.d))
 
 
-@kernel
+@helper
 def _part(a, l, L):
     """The l-th of L equal parts."""
     size = len(a) // L
@@ -239,33 +241,17 @@ def _layer(layers, S, l, L):
     return Layer(_part(S, l, L), _part(layers.A, l, L), _part(layers.P, l, L))
 
 
-@kernel
-def _link(l, link, z):
-    """The input of V (link 0) or Λ (1) of layer l: number of the layer it comes from (0: u), index of the matrix, its
-    number of columns."""
-    if link:
-        return l - z.skip, z.L + l - z.skip, z.d if l == z.skip else z.m
-    return l, l, z.d if l == 0 else z.m
-
-
-@kernel
-def _below(k, chunk, z, net, buffers):
-    """The input of layer k + 1: u, or the output of layer k."""
+@helper
+def _outputs(z, net, buffers):
+    """The outputs of all layers, and the distances of their rows and of the layers."""
     E = z.b * z.m
-    if k == 0:
-        return chunk.rows
-    if net.masked:
-        return view(buffers.out, (k - 1) * z.K * E, chunk.K * E)
-    return view(buffers.y, (k - 1) * (z.K + 1) * E + E, chunk.K * E)
+    return (buffers.out, z.m, z.K * E) if net.masked else (view(buffers.y, E, len(buffers.y) - E), z.m, (z.K + 1) * E)
 
 
-@kernel
-def _drive(l, chunk, z, net, buffers, x):
-    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹, without the bias."""
-    for link in range(2 if l >= z.skip else 1):
-        k, i, n = _link(l, link, z)
-        M = view(net.up, net.at[0, i], n * padded(x, z.m))
-        multiply(_below(k, chunk, z, net, buffers), n, n, M, x, z.m, chunk.K * z.b, link == 1)
+@helper
+def _below(k, chunk, outputs, E):
+    """The input of layer k + 1: u, or the output of layer k."""
+    return chunk.rows if k == 0 else view(outputs[0], (k - 1) * outputs[2], chunk.K * E)
 
 
 @kernel
@@ -273,14 +259,14 @@ def forward(z, net, layers, u, output, selection, stored, buffers):
     """Carries the state through the sequences; writes the output and what is stored."""
     E, active, constants = z.b * z.m, np.empty(z.K, np.int64), layers.constants
     direct = selection.every and output.straight and not net.masked
-    i = 0
+    outputs, i = _outputs(z, net, buffers), 0
     for n0 in range(0, z.end, z.K):
         chunk = _chunk(n0, z, u, active, buffers.rows)
         K = chunk.K
         for l in range(z.L):
             x, y, stride = view(buffers.x, 0, K * E), view(buffers.y, l * (z.K + 1) * E + E, K * E), E
             t = view(stored.activations, (l * z.end + n0) * E, K * E) if stored.kept else x
-            _drive(l, chunk, z, net, buffers, x)
+            drive(l, z, (net.up, net.up_at), chunk.rows, outputs, x, z.m, K * z.b)
             layer = _layer(layers, layers.S, l, z.L)
             if direct and l == z.L - 1:
                 at, stride = n0 * output.step + output.order[0] * output.sequence, output.step
@@ -290,7 +276,7 @@ def forward(z, net, layers, u, output, selection, stored, buffers):
                 _copy(layer.S, view(stored.states, (n0 // z.K * z.L + l) * len(layer.S), len(layer.S)))
             if net.masked:
                 _times_mask(y, net.mask, l, E, K, view(buffers.out, l * z.K * E, K * E))
-        top = _below(z.L, chunk, z, net, buffers)
+        top = _below(z.L, chunk, outputs, E)
         if selection.every and not direct:
             _scatter(output, n0, K, z.b, z.m, top)
         while i < len(selection.steps) and selection.steps[i] < n0 + K:
@@ -300,14 +286,14 @@ def forward(z, net, layers, u, output, selection, stored, buffers):
             i += 1
 
 
-@kernel
+@helper
 def _recover(chunk, z, net, layers, buffers):
     """Inverts all layers over a chunk, bottom up; ``buffers.end`` receives the states after it."""
     E, K = z.b * z.m, chunk.K
     for l in range(z.L):
         layer = _layer(layers, layers.S, l, z.L)
         x, y = view(buffers.x, l * z.K * E, K * E), view(buffers.y, l * (z.K + 1) * E, (K + 1) * E)
-        _drive(l, chunk, z, net, buffers, x)
+        drive(l, z, (net.up, net.up_at), chunk.rows, _outputs(z, net, buffers), x, z.m, K * z.b)
         _copy(layer.S, _part(buffers.end, l, z.L))
         buffers.out_of_range[l] += retreat(x, y, layer, layers.constants, chunk.active, E)
         if net.masked:
@@ -322,7 +308,7 @@ def inverse(z, net, layers, u, buffers):
         _recover(_chunk(n0, z, u, active, buffers.rows), z, net, layers, buffers)
 
 
-@kernel
+@helper
 def _gradient_of_output(chunk, z, g_output, given, selection, i, g):
     """g (K, b, m) ← ∂E/∂output of the chunk. i: number of selected outputs before its end; returns that before its
     start."""
@@ -340,7 +326,7 @@ def _gradient_of_output(chunk, z, g_output, given, selection, i, g):
     return i
 
 
-@kernel
+@helper
 def _layer_adjoint(l, chunk, z, net, layers, stored, adj, buffers):
     """The adjoint of layer l over a chunk: its g becomes ∂E/∂x."""
     E, K = z.b * z.m, chunk.K
@@ -367,6 +353,7 @@ def backward(z, net, layers, u, g_output, gu, selection, stored, adj, buffers):
     """Appendix B, chunk by chunk from the last: writes the gradients of V and Λ, transposed, of u if needed, and what
     ``adjoint`` accumulates."""
     E, active, i = z.b * z.m, np.empty(z.K, np.int64), len(selection.steps)
+    outputs = _outputs(z, net, buffers)
     begun = np.empty(z.L + 1, np.bool_)  # which of u, y¹, …, yᴸ have a first term in their gradient
     for n0 in range((z.end - 1) // z.K * z.K, -1, -z.K):
         chunk = _chunk(n0, z, u, active, buffers.rows)
@@ -378,18 +365,18 @@ def backward(z, net, layers, u, g_output, gu, selection, stored, adj, buffers):
         begun[:] = False
         for l in range(z.L - 1, -1, -1):
             _layer_adjoint(l, chunk, z, net, layers, stored, adj, buffers)
-            g = view(buffers.g, l * z.K * E, K * E)
+            g, w = view(buffers.g, l * z.K * E, K * E), panel_width(buffers.g)
             for link in range(2 if l >= z.skip else 1):
-                k, j, n = _link(l, link, z)
+                k, j, n = matrix_of(l, link, z)
                 if k > 0 or adj.need_u:
                     to = view(buffers.g_rows, 0, K * z.b * n) if k == 0 else view(buffers.g, (k - 1) * z.K * E, K * E)
-                    M = view(net.down, net.at[1, j], z.m * padded(g, n))
-                    multiply(g, z.m, z.m, M, to, n, K * z.b, begun[k])
+                    M = view(net.down, net.down_at[j], z.m * padded(g, n))
+                    product(g, (z.m, ONE), M, (w, z.m * w), z.m, to, K * z.b, n, begun[k])
                     begun[k] = True
         for l in range(z.L):
             for link in range(2 if l >= z.skip else 1):
-                k, j, n = _link(l, link, z)
-                g, to = view(buffers.g, l * z.K * E, K * E), view(adj.g_matrices, net.at[2, j], n * z.m)
-                add_outer(_below(k, chunk, z, net, buffers), n, g, z.m, K * z.b, to)
+                k, j, n = matrix_of(l, link, z)
+                g, to = view(buffers.g, l * z.K * E, K * E), view(adj.g_matrices, net.g_at[j], n * z.m)
+                add_outer(_below(k, chunk, outputs, E), n, g, z.m, K * z.b, to)
         if adj.need_u:
             _scatter(gu, n0, K, z.b, z.d, buffers.g_rows)

@@ -14,11 +14,13 @@ from numba import types
 from numba.extending import intrinsic
 
 from unicornn._ops.cpu._numba_internals import array_data, cgutils
-from unicornn._ops.cpu.jit import inline, kernel, view
+from unicornn._ops.cpu.jit import helper, inline, kernel, view
 from unicornn._ops.cpu.sizes import PANEL
 from unicornn._ops.cpu.vectors import REGISTER, W, call_llvm, first, load, load_where, store, store_where
 
 _MANY = 8 if REGISTER == 64 else 6  # rows of a tile: with two vectors each, what fits into 32 or 16 registers
+
+ONE, TRUE = np.int64(1), np.bool_(True)  # Numba compiles a version for each literal, but not for NumPy's constants
 
 DEPTH = 128
 """Steps of the inner index that are worked on at a time, so that the operands of a tile stay in the L1 cache."""
@@ -98,67 +100,71 @@ def _tile(rows, vectors, masked):
     return tile
 
 
-def _tiles(rows):
-    """The product of ``rows`` rows with all columns of a panel, the last of which may be narrower."""
-    full, part = _tile(rows, 2, False), _tile(rows, 1, True)
+def _tiles(height):
+    """The product of the rows from r on, ``height`` at a time, with all columns of a panel, the last of which may be
+    narrower. Returns the first row that is left."""
+    full, part = _tile(height, 2, False), _tile(height, 1, True)
 
     @inline
-    def across(a, a_place, b, b_place, c, c_place, count, columns, add):
+    def down(a, a_place, b, b_place, c, c_place, rows, count, columns, add):
         lanes = REGISTER // c.itemsize
-        (b_at, b_row), (c_at, c_row) = b_place, c_place
-        for j in range(0, columns, 2 * lanes):
-            left = columns - j
-            if left >= 2 * lanes:
-                full(a, a_place, b, (b_at + j, b_row), c, (c_at + j, c_row), count, left, add)
-            else:
-                part(a, a_place, b, (b_at + j, b_row), c, (c_at + j, c_row), count, left, add)
-                if left > lanes:
-                    j, left = j + lanes, left - lanes
-                    part(a, a_place, b, (b_at + j, b_row), c, (c_at + j, c_row), count, left, add)
+        (a_at, a_row, a_step), (b_at, b_row), (c_at, c_row), (r, end) = a_place, b_place, c_place, rows
+        whole = columns // (2 * lanes) * (2 * lanes)
+        while r + height <= end:
+            left, to = (a_at + r * a_row, a_row, a_step), c_at + r * c_row
+            for j in range(0, whole, 2 * lanes):
+                full(a, left, b, (b_at + j, b_row), c, (to + j, c_row), count, columns, add)
+            for j in range(whole, columns, lanes):
+                part(a, left, b, (b_at + j, b_row), c, (to + j, c_row), count, columns - j, add)
+            r += height
+        return r
 
-    return across
-
-
-_many, _four, _two, _one = _tiles(_MANY), _tiles(4), _tiles(2), _tiles(1)
+    return down
 
 
-@kernel
+_many, _few, _one = _tiles(_MANY), _tiles(3), _tiles(1)
+
+
+@helper
 def product(a, a_strides, b, b_strides, depth, c, rows, columns, add):
     """c (rows, columns), contiguous, ← (c or 0) + Σₖ a[r a_row + k a_step] b[k b_row + j], k < ``depth``.
 
-    a_strides: (a_row, a_step). b_strides: b_row and the distance of b's panels.
+    a_strides: (a_row, a_step). b_strides: b_row and the distance of b's panels; (w, depth w) if b is packed, where w
+    is the width of a panel.
     """
     w = panel_width(c)
     (a_row, a_step), (b_row, b_panel) = a_strides, b_strides
     for k in range(0, max(depth, 1), DEPTH):
-        count, a_k, more = min(DEPTH, depth - k), k * a_step, add or k > 0
+        a_place, count, more = (k * a_step, a_row, a_step), min(DEPTH, depth - k), add or k > 0
         for p in range(-(-columns // w)):
-            j, r = p * w, 0
-            left, b_place = min(w, columns - j), (k * b_row + p * b_panel, b_row)
-            while r + _MANY <= rows:
-                a_place, c_place = (a_k + r * a_row, a_row, a_step), (r * columns + j, columns)
-                _many(a, a_place, b, b_place, c, c_place, count, left, more)
-                r += _MANY
-            if r + 4 <= rows:
-                a_place, c_place = (a_k + r * a_row, a_row, a_step), (r * columns + j, columns)
-                _four(a, a_place, b, b_place, c, c_place, count, left, more)
-                r += 4
-            if r + 2 <= rows:
-                a_place, c_place = (a_k + r * a_row, a_row, a_step), (r * columns + j, columns)
-                _two(a, a_place, b, b_place, c, c_place, count, left, more)
-                r += 2
-            if r < rows:
-                a_place, c_place = (a_k + r * a_row, a_row, a_step), (r * columns + j, columns)
-                _one(a, a_place, b, b_place, c, c_place, count, left, more)
+            j, b_place = p * w, (k * b_row + p * b_panel, b_row)
+            c_place, width = (j, columns), min(w, columns - j)
+            r = _many(a, a_place, b, b_place, c, c_place, (0, rows), count, width, more)
+            r = _few(a, a_place, b, b_place, c, c_place, (r, rows), count, width, more)
+            _one(a, a_place, b, b_place, c, c_place, (r, rows), count, width, more)
 
 
-@kernel
-def multiply(y, ldy, n, M, x, m, rows, add):
-    """x (rows, m) ← (x or 0) + y (rows, n) Vᵀ, where M is V packed. All flat; rows of y start ldy apart."""
-    product(y, (ldy, 1), M, (panel_width(x), n * panel_width(x)), n, x, rows, m, add)
+@helper
+def matrix_of(l, link, sizes):
+    """V (link 0) or Λ (1) of layer l: number of the layer its input comes from (0: u), its index among all V, then all
+    Λ, and its number of columns. sizes: with the fields d, m, L and skip, S of the residual connections."""
+    k = l - sizes.skip if link else l
+    return k, sizes.L + k if link else l, sizes.m if k else sizes.d
 
 
-@kernel
+@helper
+def drive(l, sizes, matrices, u, outputs, x, columns, rows):
+    """x (rows, columns) ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹, without the bias. matrices: all V and Λ, packed, and where each starts.
+    u (rows, d). outputs: of all layers, and the distances of their rows and of the layers."""
+    (M, at), (y, ldy, apart), w = matrices, outputs, panel_width(x)
+    for link in range(2 if l >= sizes.skip else 1):
+        k, i, n = matrix_of(l, link, sizes)
+        source, ld = (u, n) if k == 0 else (view(y, (k - 1) * apart, rows * ldy), ldy)
+        matrix = view(M, at[i], n * padded(x, sizes.m))
+        product(source, (ld, ONE), matrix, (w, n * w), n, x, rows, columns, link == 1)
+
+
+@helper
 def _panels(a, at, n, count, to):
     """to ← panels of a (·, n), ``count`` rows from ``at`` on."""
     w = panel_width(a)
@@ -172,7 +178,7 @@ def _panels(a, at, n, count, to):
                     store_where(first(left), to, target, load_where(first(left), a, source))
 
 
-@kernel
+@helper
 def _aligned_empty(like, size):
     """An array of this type that starts on a cache line: a vector that spans two lines takes twice as long to load."""
     line = 64 // like.itemsize
@@ -181,27 +187,27 @@ def _aligned_empty(like, size):
     return whole[start : start + size]
 
 
-@kernel
+@helper
 def add_outer(a, n, b, m, depth, c):
     """c (n, m) ← c + aᵀ b, where a is (depth, n) and b (depth, m)."""
     w = panel_width(c)
     if m <= w:
-        product(a, (1, n), b, (m, w), depth, c, n, m, True)
+        product(a, (ONE, n), b, (m, w), depth, c, n, m, TRUE)
         return
     right = _aligned_empty(c, DEPTH * padded(c, m))
     for k in range(0, depth, DEPTH):
         count = min(DEPTH, depth - k)
         _panels(b, k * m, m, count, right)
-        product(view(a, k * n, count * n), (1, n), right, (w, count * w), count, c, n, m, True)
+        product(view(a, k * n, count * n), (ONE, n), right, (w, count * w), count, c, n, m, TRUE)
 
 
-@kernel
+@helper
 def panel_width(like):
     """Number of columns of a panel."""
     return PANEL // like.itemsize
 
 
-@kernel
+@helper
 def padded(like, m):
     """m, rounded up to whole panels."""
     return -(-m // panel_width(like)) * panel_width(like)
@@ -209,7 +215,7 @@ def padded(like, m):
 
 @kernel
 def pack(V, M, m, n):
-    """M ← V (m, n) for ``multiply``, both flat: panels of Vᵀ, (n, panel_width) each, zero beyond the last column."""
+    """M ← V (m, n), both flat: panels of Vᵀ, (n, panel_width) each, zero beyond the last column."""
     w = panel_width(V)
     for j0 in range(0, m, w):
         for k in range(n):

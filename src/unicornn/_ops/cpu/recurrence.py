@@ -25,7 +25,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from unicornn._ops.cpu.jit import INLINE, fma, inline, kernel, least, tanh, view
+from unicornn._ops.cpu.jit import INLINE, fma, helper, inline, least, tanh, view
 from unicornn._ops.cpu.sizes import B
 from unicornn._ops.cpu.vectors import (
     W,
@@ -201,7 +201,7 @@ def _block(layer, k):
     )
 
 
-@kernel
+@helper
 def advance(x, t, y, stride, layer, constants, active, E):
     """Forwards through a chunk, Eq. (6): from rows x of E elements writes rows t, which may be x, and y, whose rows are
     ``stride`` apart. active: number of running elements in each step. Returns the number of vectors out of range."""
@@ -240,7 +240,7 @@ def _advance_vector(x, y, block, i, constants, far, on):
     return maximum(far, _reach(Y, Z, block.A))
 
 
-@kernel
+@helper
 def advance_row(x, y, block, constants, e):
     """One step of e ≤ B neurons from the drive x; writes y. Returns 0 if they stayed in range."""
     far = spread(0.0)
@@ -291,7 +291,7 @@ def _write_state(y, lo, S, unit, e, inside):
         _put_or_zero(first(e - i), first(inside - i), y, lo + i, real(load(S, i), y, unit))
 
 
-@kernel
+@helper
 def retreat(x, y, layer, constants, active, E):
     """Backwards through a chunk, Eq. (7): rows x of E elements become t; writes y, one row more, starting with the
     state before the chunk. Returns the number of vectors out of range."""
@@ -356,7 +356,7 @@ def _pull_back(rows, at, block, back, i, constants, fade, on, shown, inside):
     _put_or_zero(on, inside, g, at, _adjoint_step(t_n, before, z, _get(on, g, at), back, i, fade, on))
 
 
-@kernel
+@helper
 def adjoint(t, y, g, layer, constants, back, fade, active, E):
     """Appendix B through a chunk, inverting the state along stored rows t: rows g of E elements change from ∂E/∂y to
     ∂E/∂x; y is written as in ``retreat``. fade: rate by which the adjoint fades, or None."""

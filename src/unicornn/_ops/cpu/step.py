@@ -33,12 +33,14 @@ _packed = threading.local()
 def empty_packed(dtype: torch.dtype, L: int, m: int, d: int, skip: int, alpha: float) -> Any:
     """A ``Packed`` for ``pack_layers``, without parameters. Its bits are those of NaN, which no parameters match."""
     number, wide = number_type(dtype), PANEL // dtype.itemsize
-    width = d + (L - 1) * m + (d + (L - skip - 1) * m if skip < L else 0)
-    M = np.full(width * (-(-m // wide) * wide), np.nan, number)
-    bits = np.full(width * m, -1, np.int32 if dtype == torch.float32 else np.int64)
+    columns = np.array([d, *[m] * (L - 1), *([d, *[m] * (L - skip - 1)] if skip < L else [])])
+    sizes = columns * (-(-m // wide) * wide)
+    M = np.full(sizes.sum(), np.nan, number)
+    bits = np.full(columns.sum() * m, -1, np.int32 if dtype == torch.float32 else np.int64)
     size = L * blocks(m) * 2 * B
     constants = grid_constants(dtype, alpha)
-    return _kernel("Packed")(M, bits, np.zeros(size, number), np.zeros(size), constants, L, m, d, skip)
+    at = sizes.cumsum() - sizes
+    return _kernel("Packed")(M, at, bits, np.zeros(size, number), np.zeros(size), constants, L, m, d, skip)
 
 
 def _kernel(name: str) -> Any:
@@ -149,12 +151,10 @@ def _launch(at: list[int], batch: int, d: int, dtype: torch.dtype, weights: Weig
             c = weights.c
             _time_steps[key] = torch.stack(list(c)).numpy(), time_steps(c, dt, torch.float64).numpy()
         known = _time_steps[key]
-        if threads <= 1:
-            wrong = launch.call(_kernel("pack_and_step"), dtype, addresses, *known, net, state, batch)
-        elif launch.call(_kernel("pack_layers"), dtype, addresses, *known, net):
-            wrong = launch.share_out(_kernel("step"), dtype, -(-batch // ROWS), threads, addresses, net, state, batch)
-        else:
-            wrong = -1
+        if threads > 1 and not launch.call(_kernel("pack_layers"), dtype, addresses, *known, net):
+            continue
+        arguments = addresses, *known, net, state, batch  # threads find that the layers are packed
+        wrong = launch.share_out(_kernel("step"), dtype, -(-batch // ROWS), threads, *arguments)
         if wrong >= 0:
             return wrong == 0
     return False  # c has NaN

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unicornn._ops.cpu.jit import inline, kernel, view, view_at
-from unicornn._ops.cpu.products import multiply, pack, padded
+from unicornn._ops.cpu.jit import helper, inline, kernel, view, view_at
+from unicornn._ops.cpu.products import ONE, drive, matrix_of, pack, padded, panel_width
+from unicornn._ops.cpu.products import product as multiply
 from unicornn._ops.cpu.recurrence import Constants, Layer, advance_row, real
 from unicornn._ops.cpu.sizes import ROWS, B
 from unicornn._ops.cpu.vectors import W, any_true, convert, first, load, load_where, store, store_where
@@ -18,11 +19,12 @@ from unicornn._ops.cpu.vectors import W, any_true, convert, first, load, load_wh
 class Packed(NamedTuple):
     """All layers. Arrays are flat, and the m neurons of a layer are cut into blocks of B, as in ``recurrence``.
 
-    M: the matrices V and Λ of each layer, packed one after another. bits: of these before packing. P, per layer and
-    block: w, b. A: a, and a in grid units, in float64. skip: S of the residual connections.
+    M: all V, then all Λ, packed. at: where each starts in M. bits: of these before packing. P, per layer and block: w,
+    b. A: a, and a in grid units, in float64. skip: S of the residual connections.
     """
 
     M: np.ndarray
+    at: np.ndarray
     bits: np.ndarray
     P: np.ndarray
     A: np.ndarray
@@ -40,14 +42,7 @@ def block_of(net, S, l, j):
     return Layer(S, view(net.A, at, 2 * B), view(net.P, at, 2 * B))
 
 
-@kernel
-def _link(l, link, net):
-    """The input of V (link 0) or Λ (1) of layer l: number of the layer it comes from (0: u), and its width."""
-    k = l - net.skip if link else l
-    return k, net.d if k == 0 else net.m
-
-
-@kernel
+@helper
 def _same_bits(a, b):
     other = 0
     for i in range(len(a)):
@@ -59,7 +54,7 @@ def _same_bits(a, b):
 def pack_layers(at, c, a, net):
     """Packs the parameters at the addresses ``at`` (L, 6): w, b, c, V, Λ of each layer. Matrices whose bits have not
     changed are not packed again. Returns whether the layers have the c (L, m) from which a (L, m) was computed."""
-    m, blocks, M_at, bits_at = net.m, -(-net.m // B), 0, 0
+    m, blocks, ld = net.m, -(-net.m // B), padded(net.M, net.m)
     for l in range(net.L):
         w, b, now = view_at(at[l, 0], net.P, m), view_at(at[l, 1], net.P, m), view_at(at[l, 2], net.P, m)
         for i in range(m):
@@ -70,32 +65,14 @@ def pack_layers(at, c, a, net):
             net.P[o], net.P[B + o] = w[i], b[i]
             net.A[o], net.A[B + o] = a[l, i], a[l, i] / np.float64(net.constants.unit)
         for link in range(2 if l >= net.skip else 1):
-            _, n = _link(l, link, net)
-            size, address = n * padded(net.M, m), at[l, 3 + link]
-            bits, before = view_at(address, net.bits, m * n), view(net.bits, bits_at, m * n)
+            _, i, n = matrix_of(l, link, net)
+            start, address = net.at[i], at[l, 3 + link]
+            bits, before = view_at(address, net.bits, m * n), view(net.bits, start // ld * m, m * n)
             if not _same_bits(bits, before):
                 for i in range(m * n):
                     before[i] = bits[i]
-                pack(view_at(address, net.M, m * n), view(net.M, M_at, size), m, n)
-            M_at += size
-            bits_at += m * n
+                pack(view_at(address, net.M, m * n), view(net.M, start, n * ld), m, n)
     return True
-
-
-@kernel
-def drive(l, M_at, u, y, ldy, apart, x, net, rows):
-    """x ← V yˡ⁻¹ + Λ yˡ⁻ˢ⁻¹ of a block of sequences. u (rows, d); outputs of a layer start ldy apart in y, layers
-    ``apart``. Returns where the next layer's matrices start in M; those of layer l start at M_at."""
-    ld = padded(x, net.m)
-    for link in range(2 if l >= net.skip else 1):
-        k, n = _link(l, link, net)
-        matrix = view(net.M, M_at, n * ld)
-        if k == 0:
-            multiply(u, n, n, matrix, x, ld, rows, link == 1)
-        else:
-            multiply(view(y, (k - 1) * apart, rows * ldy), ldy, n, matrix, x, ld, rows, link == 1)
-        M_at += n * ld
-    return M_at
 
 
 @inline
@@ -107,7 +84,7 @@ def _load_row(S, at, X, x, unit, unlike, on):
     return unlike | (number != real(units, x, unit))
 
 
-@kernel
+@helper
 def _load_state(S, X, x, e, unit):
     """S ← e ≤ B grid units X. Returns 0 if x are the same as numbers."""
     unlike = first(0)
@@ -118,7 +95,7 @@ def _load_state(S, X, x, e, unit):
     return any_true(unlike)
 
 
-@kernel
+@helper
 def _store_state(S, X, x, e, unit):
     """X ← e ≤ B grid units of S, and x the same as numbers."""
     for i in range(0, e - W + 1, W):
@@ -130,30 +107,32 @@ def _store_state(S, X, x, e, unit):
         store_where(first(e - i), x, i, real(load(S, i), x, unit))
 
 
-@kernel
+@helper
 def _numbers(at, row, column, o, like, n):
     """n numbers of the type of ``like``, o numbers after an address."""
     return view_at(at[row, column] + o * like.itemsize, like, n)
 
 
 @kernel
-def step(at, net, S, batch, k0, k1):
-    """One step of all layers for the blocks k0 to k1 of sequences. Returns 0 unless a state left the range or did not
-    match the grid.
+def step(at, c, a, net, S, batch, k0, k1):
+    """``pack_layers``, and one step of all layers for the blocks k0 to k1 of sequences. Returns -1 if c has changed;
+    otherwise 0, unless a state left the range or did not match the grid.
 
     The first row of ``at`` ends with the address of u (b, d). The last one has those of y, z (L, b, m) and the grid
     (2, L, b, m), before and after the step. S has the type of the kernels' states.
     """
+    if not pack_layers(at, c, a, net):
+        return -1
     L, m, ld, size, wrong = net.L, net.m, padded(net.M, net.m), net.L * batch * net.m, 0
     u, y_next = view_at(at[0, 5], net.M, batch * net.d), view_at(at[L, 3], net.M, size)
     x, own, unit = np.empty(min(ROWS, batch) * ld, net.M.dtype), np.empty(2 * B, S.dtype), net.constants.unit
     Y, Z = view(own, 0, B), view(own, B, B)
     for k in range(k0, k1):
-        start, M_at = k * ROWS, 0
+        start = k * ROWS
         rows = min(ROWS, batch - start)
         for l in range(L):
-            below = view(y_next, start * m, size - start * m)
-            M_at = drive(l, M_at, view(u, start * net.d, rows * net.d), below, m, batch * m, x, net, rows)
+            outputs = view(y_next, start * m, size - start * m), m, batch * m
+            drive(l, net, (net.M, net.at), view(u, start * net.d, rows * net.d), outputs, x, ld, rows)
             for r in range(rows):
                 for j in range(-(-m // B)):
                     e, o = min(B, m - j * B), (l * batch + start + r) * m + j * B
@@ -169,17 +148,10 @@ def step(at, net, S, batch, k0, k1):
 
 
 @kernel
-def pack_and_step(at, c, a, net, S, batch):
-    """``pack_layers`` and ``step`` for all blocks in one call; -1 if c has changed."""
-    if not pack_layers(at, c, a, net):
-        return -1
-    return step(at, net, S, batch, 0, -(-batch // ROWS))
-
-
-@kernel
 def product(y, V, x, add):
     """x (rows, m) ← (x or 0) + y (rows, n) Vᵀ, with the bits of a step."""
     (m, n), rows = V.shape, len(y)
     M = np.empty(n * padded(y, m), y.dtype)
     pack(view(V, 0, m * n), M, m, n)
-    multiply(view(y, 0, rows * n), n, n, M, view(x, 0, rows * m), m, rows, add)
+    w = panel_width(y)
+    multiply(view(y, 0, rows * n), (n, ONE), M, (w, n * w), n, view(x, 0, rows * m), rows, m, add)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unicornn._ops.cpu.jit import kernel, view
-from unicornn._ops.cpu.products import padded
+from unicornn._ops.cpu.jit import helper, kernel, view
+from unicornn._ops.cpu.products import ONE, drive, padded
 from unicornn._ops.cpu.recurrence import advance_row, retreat
 from unicornn._ops.cpu.sizes import ROWS, B
-from unicornn._ops.cpu.step_kernels import block_of, drive
+from unicornn._ops.cpu.step_kernels import block_of
 from unicornn._ops.reference import ENERGY_FLOOR, ENERGY_SERIES
 
 
@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
     alpha: float
 
 
-@kernel
+@helper
 def log_energy(y, z, w, alpha):
     """½ log(E² + ε²) of the energy E; see ``reference.energy``."""
     t = w * y
@@ -63,7 +63,7 @@ def log_energy(y, z, w, alpha):
     return math.log(E * E + ENERGY_FLOOR * ENERGY_FLOOR) / 2
 
 
-@kernel
+@helper
 def _write_features(f, wanted, top, total, steps, S, net):
     """f ← features of a sequence, in the order of ``Wanted``; the state as y of all layers, then z of all layers."""
     L, m, o, unit = net.L, net.m, 0, np.float64(net.constants.unit)
@@ -86,12 +86,12 @@ def _write_features(f, wanted, top, total, steps, S, net):
                 f[states_at + l * m + i], f[states_at + (L + l) * m + i] = y, z
 
 
-@kernel
+@helper
 def _step(net, u, now, x, own, rows, bad):
     """One step of the first rows: from inputs u writes the outputs ``now`` of all layers and updates the states."""
-    ld, M_at, blocks = padded(u, net.m), 0, -(-net.m // B)
+    ld, blocks = padded(u, net.m), -(-net.m // B)
     for l in range(net.L):
-        M_at = drive(l, M_at, u, now, ld, ROWS * ld, x, net, rows)
+        drive(l, net, (net.M, net.at), u, (now, ld, ROWS * ld), x, ld, rows)
         for j in range(blocks):
             for r in range(rows):
                 S = view(own, r * own.shape[1] + (l * blocks + j) * 2 * B, 2 * B)
@@ -150,9 +150,8 @@ def withdraw(net, u, S):
         for l in range(net.L):
             for i in range(m):
                 now[l * ROWS * ld + i] = S[(l * blocks + i // B) * 2 * B + i % B] * np.float64(net.constants.unit)
-        M_at = 0
         for l in range(net.L):
-            M_at = drive(l, M_at, u[n], now, ld, ROWS * ld, x, net, 1)
+            drive(l, net, (net.M, net.at), u[n], (now, ld, ROWS * ld), x, ld, ONE)
             for j in range(blocks):
                 e, own = min(B, m - j * B), view(S, (l * blocks + j) * 2 * B, 2 * B)
                 active = np.full(1, e)

@@ -150,6 +150,17 @@ def half(by):
 
 
 @triton.jit
+def enter(S, w, b, a, κ, e, E, m):
+    """Loads the state, w, b, a and κ of the elements e. The bias is NaN if one of the others is."""
+    ok, i = e < E, e % m
+    Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
+    w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
+    a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
+    b = tl.where((Y == _GONE) | (Z == _GONE) | (a != a), float("nan"), b)
+    return Y, Z, w, b, tl.where(a == a, a, 0.0), tl.where(a == a, κ, 0.0)
+
+
+@triton.jit
 def leave(S, bad, e, E, Y, Z, b, far, ok, EDGE: tl.constexpr):
     """Stores the state, and whether it left the range or is NaN."""
     well = b == b
@@ -201,13 +212,8 @@ def advance(
     e = tl.program_id(0) * B + tl.arange(0, B)
     ok = e < E
     until = tl.where(ok, K, 0)  # steps to load
-    i = e % m
-    w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
-    a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
-    Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
-    b = tl.where((Y == _GONE) | (Z == _GONE) | (a != a), float("nan"), b)
-    a, κ = tl.where(a == a, a, 0.0), tl.where(a == a, κ, 0.0)
+    Y, Z, w, b, a, κ = enter(S, w, b, a, κ, e, E, m)
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     now = real(Y, UNIT, DOUBLE)
     far = tl.zeros([B], tl.int32)
@@ -251,13 +257,8 @@ def retreat(
     e = tl.program_id(0) * B + tl.arange(0, B)
     ok = e < E
     until = tl.where(ok, K, 0)  # steps to load
-    i = e % m
-    w, b = tl.load(w + i, ok, 0.0), tl.load(b + i, ok, 0.0)
-    a, κ = tl.load(a + i, ok, 0.0), tl.load(κ + i, ok, 0.0)
     end = tl.load(ends + e // m, ok, 0) if RAGGED else K
-    Y, Z = tl.load(S + e, ok, 0), tl.load(S + E + e, ok, 0)
-    b = tl.where((Y == _GONE) | (Z == _GONE) | (a != a), float("nan"), b)
-    a, κ = tl.where(a == a, a, 0.0), tl.where(a == a, κ, 0.0)
+    Y, Z, w, b, a, κ = enter(S, w, b, a, κ, e, E, m)
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = time_steps(a, κ)
     now = real(Y, UNIT, DOUBLE)
     far = tl.zeros([B], tl.int32)
