@@ -251,6 +251,13 @@ def test_half_precision_input_and_autocast_keep_the_state():
     assert half.w[0].grad.dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("output", ["all", "last", torch.tensor([1])], ids=str)
+def test_outputs_have_the_dtype_of_the_layer(output, bidirectional):
+    layer = UnICORNN(3, 8, 2, bidirectional=bidirectional, dropout=0.5, dtype=torch.bfloat16)
+    assert layer(torch.randn(5, 4, 3, dtype=torch.bfloat16), output=output)[0].dtype == torch.bfloat16
+
+
 def test_repr_and_deepcopy():
     layer = UnICORNN(2, 3, 2, dt=(0.1, 0.2), skip_layers=2, dropout=0.1)
     assert "2, 3, num_layers=2, dt=(0.1, 0.2), alpha=1.0, dropout=0.1, skip_layers=2" in repr(layer)

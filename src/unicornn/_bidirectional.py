@@ -103,7 +103,7 @@ def unicornn(
     if every:
         return at, final
     ends = final.y[-2:] if mask is None else final.y[-2:] * mask[-2:]
-    return torch.cat([ends[0], ends[1]], 1), final
+    return torch.cat([ends[0], ends[1]], 1).to(at.dtype), final
 
 
 def inverse(

@@ -75,7 +75,9 @@ def fraction(name: str, value: Any) -> float:
 def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
     """One positive number per layer, from one number or one per layer."""
     if isinstance(value, (list, tuple, Tensor)):
-        each = value.tolist() if isinstance(value, Tensor) and is_dense(value) else value
+        if isinstance(value, Tensor):
+            dense(name, value, meta=False)
+        each = value.tolist() if isinstance(value, Tensor) else value
         if not isinstance(each, (list, tuple)) or len(each) != L:
             raise BadValue(f"{name}: expected a number or one per layer ({L}), got {describe(value)}")
         return tuple(positive(f"{name}[{l}]", v) for l, v in enumerate(each))
@@ -101,6 +103,17 @@ def integer(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     return value
 
 
+def sizes(input_size: Any, hidden_size: Any, num_layers: Any = 1) -> tuple[int, int, int]:
+    """The sizes of a stack of layers, limited to 4 GiB of weights in float32: to fill more would take minutes."""
+    given = {"input_size": input_size, "hidden_size": hidden_size}
+    d, m = (integer(name, value, 1, SIZE) for name, value in given.items())
+    L = integer("num_layers", num_layers, 1, 10_000)
+    if L * m * (d + m) > 2**30:
+        name = max(given, key=lambda name: given[name])
+        raise BadValue(f"{name}: expected at most 2**30 weights in all layers, got {given[name]}")
+    return d, m, L
+
+
 def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise BadType(f"{name}: expected True or False, got {describe(value)}")
@@ -117,10 +130,18 @@ def choice(name: str, value: Any, among: Iterable[str]) -> str:
 
 def factory_options(dtype: Any, device: Any) -> dict[str, Any]:
     """Keyword arguments of torch.empty for parameters; None is torch's default."""
+    return {
+        "dtype": floating_dtype("dtype", dtype),
+        "device": None if device is None else existing_device("device", device),
+    }
+
+
+def floating_dtype(name: str, dtype: Any) -> Any:
+    """A floating-point dtype of torch, or None."""
     if not (dtype is None or any(dtype is each for each in FLOATING)):
         expected = ", ".join(str(each).removeprefix("torch.") for each in FLOATING)
-        raise BadType(f"dtype: expected None or one of torch's {expected}, got {describe(dtype)}")
-    return {"dtype": dtype, "device": None if device is None else existing_device("device", device)}
+        raise BadType(f"{name}: expected None or one of torch's {expected}, got {describe(dtype)}")
+    return dtype
 
 
 def existing_device(name: str, device: Any) -> torch.device:
@@ -144,10 +165,25 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def dense(name: str, value: Tensor, meta: bool = True) -> None:
+    """Checks that a tensor is neither nested nor sparse nor quantised nor, unless ``meta``, without data."""
+    if is_dense(value):
+        return
+    for wrong, kind, remedy in (
+        (value.is_nested, "a nested one", "pad it (torch.nested.to_padded_tensor) and pass lengths"),
+        (value.is_quantized, "a quantised one", "call dequantize()"),
+        (not value.is_nested and value.layout != torch.strided, str(value.layout), "call to_dense()"),
+        (value.is_meta and not meta, "one on the device 'meta'", "move it to a device with data"),
+    ):
+        if wrong:
+            raise BadType(f"{name}: expected a dense tensor, got {kind}; {remedy}")
+
+
 def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Tensor | None = None) -> Tensor:
     """A tensor of this shape and, if ``like`` is given, of its dtype and device."""
     if not isinstance(value, Tensor):
         raise BadType(f"{name}: expected a tensor of shape {shape} {meaning}, got {type(value).__name__}")
+    dense(name, value)
     if tuple(value.shape) != tuple(shape):
         raise BadValue(f"{name}: expected shape {tuple(shape)} {meaning}, got {tuple(value.shape)}")
     if like is not None:
@@ -156,8 +192,7 @@ def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Te
 
 
 def same_kind(name: str, value: Tensor, like: Tensor, whose: str) -> None:
-    if value.layout != torch.strided:
-        raise BadType(f"{name}: expected a dense tensor, got {value.layout}")
+    dense(name, value)
     if value.dtype != like.dtype:
         raise BadType(f"{name}: expected {whose} dtype {like.dtype}, got {value.dtype}")
     if value.device != like.device:
@@ -171,8 +206,7 @@ def indices(name: str, value: Any, device: torch.device) -> Tensor:
             value = torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise BadType(f"{name}: expected integers, got {type(value).__name__}") from error
-    if not is_dense(value):
-        raise BadType(f"{name}: expected integers, got {describe(value)}")
+    dense(name, value, meta=False)
     if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
         raise BadType(f"{name}: expected integers (int64), got {value.dtype}")
     return value.to(device=device, dtype=torch.int64)

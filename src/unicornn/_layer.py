@@ -217,9 +217,10 @@ class UnICORNN(Recurrent):
             fast = fast_step(input_n, weights, self.dt, self.alpha, state, self.backend)
             if fast is not None:
                 return fast
+        if isinstance(input_n, Tensor):
+            checks.dense("input_n", input_n)
         if not isinstance(input_n, Tensor) or input_n.dim() not in (1, 2) or 0 in input_n.shape:
-            got = tuple(input_n.shape) if isinstance(input_n, Tensor) else type(input_n).__name__
-            raise BadValue(f"input_n: expected a tensor of shape (b, d) or (d,), got {got}")
+            raise BadValue(f"input_n: expected a tensor of shape (b, d) or (d,), got {checks.describe(input_n)}")
         checks.tensor("input_n", input_n, (*input_n.shape[:-1], self.input_size), "(b, d) or (d,)")
         batched = input_n.dim() == 2
         u = input_n if batched else input_n[None]
@@ -289,8 +290,7 @@ class UnICORNNCell(Checked):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.input_size = d = checks.integer("input_size", input_size, 1, checks.SIZE)
-        self.hidden_size = m = checks.integer("hidden_size", hidden_size, 1, checks.SIZE)
+        self.input_size, self.hidden_size, _ = d, m, _ = checks.sizes(input_size, hidden_size)
         self.dt, self.alpha = dt, alpha
         self.gradient = checks.choice("gradient", gradient, functional.GRADIENTS)
         self.backend = checks.choice("backend", backend, BACKENDS)
@@ -326,11 +326,11 @@ class UnICORNNCell(Checked):
 
     def forward(self, input: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> State:
         """Returns the next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
-        if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != self.input_size:
-            got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-            raise BadValue(
-                f"input: expected a tensor of shape (b, {self.input_size}) or ({self.input_size},), got {got}"
-            )
+        d = self.input_size
+        if isinstance(input, Tensor):
+            checks.dense("input", input)
+        if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != d:
+            raise BadValue(f"input: expected a tensor of shape (b, {d}) or ({d},), got {checks.describe(input)}")
         missing = 3 - input.dim()  # leading dimensions to add: time, and the batch if the input is unbatched
         for _ in range(missing):
             input = input[None]

@@ -57,9 +57,7 @@ class Recurrent(Checked):
         self, input_size: int, hidden_size: int, num_layers: int, *, dropout: float, batch_first: bool
     ) -> None:
         super().__init__()
-        self.input_size = checks.integer("input_size", input_size, 1, checks.SIZE)
-        self.hidden_size = checks.integer("hidden_size", hidden_size, 1, checks.SIZE)
-        self.num_layers = checks.integer("num_layers", num_layers, 1, 10_000)
+        self.input_size, self.hidden_size, self.num_layers = checks.sizes(input_size, hidden_size, num_layers)
         self.dropout = dropout
         self.batch_first = checks.flag("batch_first", batch_first)
 
@@ -123,10 +121,9 @@ class Recurrent(Checked):
 
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
-        if not isinstance(input, Tensor) or input.is_nested:
-            raise BadType(
-                f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {checks.describe(input)}"
-            )
+        if not isinstance(input, Tensor):
+            raise BadType(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
+        checks.dense("input", input)
         if input.dim() not in (2, 3) or 0 in input.shape[:-1]:
             raise BadValue(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
         if input.shape[-1] != self.input_size:
@@ -139,15 +136,29 @@ class Recurrent(Checked):
         return (input.transpose(0, 1) if self.batch_first else input), True
 
     def _unpacked(self, packed: PackedSequence) -> tuple[Tensor, Tensor]:
-        sizes = packed.batch_sizes
-        if bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.sum()) != len(packed.data):
+        data, sizes, *orders = packed
+        for part in (data, sizes):
+            if not isinstance(part, Tensor):
+                raise BadType(f"input: expected a PackedSequence of tensors, got {checks.describe(part)}")
+            checks.dense("input", part)
+        sizes = checks.indices("input", sizes, torch.device("cpu"))
+        falling = sizes.dim() == 1 and len(sizes) and bool((sizes >= 1).all() and (sizes[1:] <= sizes[:-1]).all())
+        if data.dim() != 2 or not falling or int(sizes.sum()) != len(data):
             raise BadValue(
                 "input: expected a PackedSequence sorted by decreasing length (batch_sizes that never increase and add "
-                f"up to the {len(packed.data)} rows of its data), got batch_sizes {sizes.tolist()}"
+                f"up to the rows of its data), got data of shape {tuple(data.shape)}, batch_sizes {sizes.tolist()}"
             )
-        if packed.data.dim() != 2 or packed.data.shape[-1] != self.input_size:
-            got = tuple(packed.data.shape[1:])
+        if data.shape[-1] != self.input_size:
+            got = data.shape[-1]
             raise BadValue(f"input: expected {self.input_size} features (input_size) in a PackedSequence, got {got}")
+        if any(order is not None for order in orders):
+            there, back = (checks.indices("input", order, torch.device("cpu")) for order in orders)
+            every = torch.arange(int(sizes[0]))
+            if not (torch.equal(there.sort().values, every) and torch.equal(back, there.argsort())):
+                raise BadValue(
+                    "input: expected a PackedSequence whose sorted_indices are a permutation of its sequences and "
+                    f"unsorted_indices the inverse of it, got {there.tolist()} and {back.tolist()}"
+                )
         return pad_packed_sequence(packed)
 
     def _with_batch(self, state: Any, batch: int | None) -> Any:

@@ -48,8 +48,9 @@ def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: T
     dt = min(2 * math.sqrt(growth / per_square), largest)
     if input is None:
         return dt
-    dense = isinstance(input, Tensor) and input.layout == torch.strided and not input.is_meta
-    if not dense or input.dim() not in (2, 3) or 0 in input.shape or not input.is_floating_point():
+    if isinstance(input, Tensor):
+        checks.dense("input", input, meta=False)
+    if not isinstance(input, Tensor) or input.dim() not in (2, 3) or 0 in input.shape or not input.is_floating_point():
         got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
         raise BadValue(f"input: expected a floating-point tensor of shape (N, b, d) or (N, d), got {got}")
     u = (input[:, None] if input.dim() == 2 else input[:, :4]).detach().float().cpu()

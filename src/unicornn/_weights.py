@@ -74,6 +74,8 @@ class Weights(NamedTuple):
             raise BadValue(f"w, V, b, c: expected one tensor per layer in each, got {got}")
         first, V = self.w[0], self.V[0]
         for name, t, form in (("w[0]", first, "(m,)"), ("V[0]", V, "(m, d)")):
+            if isinstance(t, Tensor):
+                checks.dense(name, t)
             if not isinstance(t, Tensor) or t.dim() != len(form.split()) or 0 in t.shape:
                 kind = tuple(t.shape) if isinstance(t, Tensor) else type(t).__name__
                 raise BadValue(f"{name}: expected a tensor of shape {form}, got {kind}")
@@ -112,9 +114,10 @@ def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dt
     """
     if not isinstance(c, (list, tuple, nn.ParameterList)) or not len(c) or not all(isinstance(t, Tensor) for t in c):
         raise BadType(f"c: expected a sequence with one tensor per layer, got {checks.describe(c)}")
+    checks.dense("c[0]", c[0])
+    checks.floating_dtype("dtype", dtype)
     for l, t in enumerate(c):
         checks.tensor(f"c[{l}]", t, c[0].shape[:1], "(m,)", c[0])
-    checks.factory_options(dtype, None)
     steps = checks.time_steps(dt, len(c))
     share = torch.sigmoid(torch.stack(list(c)).to(dtype or c[0].dtype))
     if len(set(steps)) == 1:

@@ -51,6 +51,7 @@ def _problem(
     Lambda and mask, except that these may have half precision on the GPU."""
     if not isinstance(input, Tensor):
         raise BadType(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
+    checks.dense("input", input)
     if input.dim() != 3 or 0 in input.shape[:2]:
         raise BadValue(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
     _check_weights(weights)
@@ -196,9 +197,10 @@ def step(
         >>> out.shape
         torch.Size([3, 4])
     """
+    if isinstance(input, Tensor):
+        checks.dense("input", input)
     if not isinstance(input, Tensor) or input.dim() != 2:
-        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise BadValue(f"input: expected a tensor of shape (b, d), got {got}")
+        raise BadValue(f"input: expected a tensor of shape (b, d), got {checks.describe(input)}")
     _check_weights(weights)
     if mask is None:
         steps, alpha = checks.time_steps(dt, weights.L), checks.not_negative("alpha", alpha)

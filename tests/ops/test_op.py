@@ -18,6 +18,36 @@ def test_opcheck(case, dtype, keep):
     torch.library.opcheck(op.inverse, tuple(p.arguments()))
 
 
+@pytest.mark.parametrize("keep", ["reversible", "stored"])
+@pytest.mark.parametrize("every", [True, False])
+def test_opcheck_of_the_backward_op_with_strided_tensors(every, keep):
+    p = Problem(**CASES["plain"] | {"L": 3, "N": 6}).arguments(keep=keep, every=every)
+    p = p._replace(u=p.u.transpose(0, 1).contiguous().transpose(0, 1), V=[V.t().contiguous().t() for V in p.V])
+    output, final, grid, *saved = op.forward(*p)
+    g_final = torch.randn_like(final).transpose(1, 2).contiguous().transpose(1, 2)
+    arguments = torch.randn_like(output) if every else None, g_final, True, *saved, *p._replace(grid=grid)
+    torch.library.opcheck(torch.ops.unicornn.backward, arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("options", [{}, {"skip_layers": 2}, {"bidirectional": True}, {"gradient": "stored"}], ids=str)
+@pytest.mark.parametrize("output", ["all", "last"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_inductor(layers, output, options, batch_first):
+    torch._dynamo.reset()
+    layer = UnICORNN(3, 4, layers, batch_first=batch_first, **options)
+    compiled = torch.compile(layer, fullgraph=True)
+    u = torch.randn(6, 6, 3, requires_grad=True)
+    state = tuple(torch.randn(layer.state_rows, 6, 4, requires_grad=True) for _ in range(2))
+
+    def run(layer_or_compiled):
+        out, (y, z) = layer_or_compiled(u, state, None, output)
+        return out, *torch.autograd.grad(out.square().sum() + (y * z).sum(), [u, *state, *layer.parameters()])
+
+    torch.testing.assert_close(run(compiled), run(layer))
+
+
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
 @pytest.mark.parametrize(
     "options",

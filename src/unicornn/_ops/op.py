@@ -9,6 +9,7 @@ All take the fields of a ``Problem``; backward takes the incoming gradients and 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, get_type_hints
@@ -77,15 +78,20 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
         if p.keep == "reversible":
             raise OutOfRange(_out_of_range(layers))
         warnings.warn(_out_of_range(layers), RuntimeWarning, stacklevel=2)
+        output.masked_fill_(output.abs() >= RANGE, math.nan)  # float32 kernels on the CPU compute beyond the range
     final = stack.state
-    return output, value(final, p.rest, p.w.dtype), final.long(), *saved
+    return output, value(final, p.rest, p.w.dtype).contiguous(), final.long().contiguous(), *saved
+
+
+def _like(t: Tensor) -> Tensor:
+    return torch.empty_like(t, memory_format=torch.contiguous_format)
 
 
 def _fake_forward(*args: Any) -> tuple[Tensor, ...]:
     p = Problem(*args)
     output = p.u.new_empty(p.output_rows, p.u.shape[1], p.w.shape[1])
     saved = [p.u.new_empty(shape, dtype=dtype) for shape, dtype in _saved_shapes(p)]
-    return output, torch.empty_like(p.start), torch.empty_like(p.grid), *saved
+    return output, _like(p.start), _like(p.grid), *saved
 
 
 def _backward(
@@ -104,15 +110,15 @@ def _backward(
         raise OutOfRange(_out_of_range(layers))
     _, start, w, V, b, a, Lambda = gradients
     warn_of_growth((start, w, *V, b, a, *Lambda), (g_output, g_final), p.grid, stack.end)
-    return tuple(gradients)
+    return tuple(g.contiguous() if isinstance(g, Tensor) else [t.contiguous() for t in g] for g in gradients)
 
 
 def _fake_backward(
     g_output: Any, g_final: Tensor, need_u: bool, activations: Any, checkpoints: Any, packed: Any, *args: Any
 ) -> tuple[Any, ...]:
-    p, like = Problem(*args), torch.empty_like
+    p = Problem(*args)
     gu = p.u.new_empty(p.u.shape[0] if need_u else 0, *p.u.shape[1:])
-    return gu, like(g_final), like(p.w), [*map(like, p.V)], like(p.b), like(p.a), [*map(like, p.Lambda)]
+    return gu, _like(g_final), _like(p.w), [*map(_like, p.V)], _like(p.b), _like(p.a), [*map(_like, p.Lambda)]
 
 
 def _inverse(*args: Any) -> Tensor:
@@ -122,7 +128,7 @@ def _inverse(*args: Any) -> Tensor:
     stack.inverse()
     if layers := stack.out_of_range:
         raise OutOfRange(_out_of_range(layers))
-    return stack.state.long()
+    return stack.state.long().contiguous()
 
 
 _TENSORS = ("u", "grid", "w", "b", "a", "mask", "lengths", "steps")
@@ -161,7 +167,7 @@ for _device in ("CPU", "CUDA"):
     _library.impl("inverse", _inverse, _device)
 torch.library.register_fake("unicornn::forward", _fake_forward, lib=_library)
 torch.library.register_fake("unicornn::backward", _fake_backward, lib=_library)
-torch.library.register_fake("unicornn::inverse", lambda *args: torch.empty_like(Problem(*args).grid), lib=_library)
+torch.library.register_fake("unicornn::inverse", lambda *args: _like(Problem(*args).grid), lib=_library)
 torch.library.register_autograd("unicornn::forward", _gradient, setup_context=_setup_context, lib=_library)
 torch.library.register_autograd("unicornn::backward", _no_second_derivative, lib=_library)
 for _op in ("forward", "inverse"):

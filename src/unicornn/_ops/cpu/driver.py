@@ -12,6 +12,7 @@ long for N=17984, b=8, d=6, m=32 (training step of two layers, reversible, one t
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial, reduce
@@ -187,8 +188,11 @@ class Stack:
 
     @property
     def state(self) -> Tensor:
-        """(2, L, b, m) in grid units."""
-        return _joined([group.state for group in self.groups])
+        """(2, L, b, m) in grid units; NaN in float64 where it left the range."""
+        state = _joined([group.state for group in self.groups])
+        if state.is_floating_point() and self.out_of_range:
+            state.masked_fill_(~(state.abs().sum(0) < RANGE / UNIT[self.p.w.dtype]), math.nan)
+        return state
 
     @property
     def end(self) -> int:

@@ -102,8 +102,12 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(os.cpu_count() or 1, torch.get_num_threads()), "unicornn")
 
 
-def _start(count: int, work: Callable[[int], Any]) -> list[Future[Any]]:
-    """Calls ``work(0)`` to ``work(count - 1)`` in threads with the caller's floating-point and inference settings."""
+def _run(count: int, work: Callable[[int], Any], own: Callable[[], T]) -> tuple[T, list[Any]]:
+    """Results of ``own()`` in this thread and of ``work(0)`` to ``work(count - 1)`` in others, which have the caller's
+    floating-point and inference settings.
+
+    Waits for all threads, even if one fails or a signal handler raises: they write to the caller's memory.
+    """
     flush, inference = _SUBNORMAL * 1.0 == 0.0, torch.is_inference_mode_enabled()
 
     def run(k: int) -> Any:
@@ -111,16 +115,23 @@ def _start(count: int, work: Callable[[int], Any]) -> list[Future[Any]]:
         with torch.inference_mode(inference), torch.no_grad():
             return work(k)
 
-    return [_pool(os.getpid()).submit(run, k) for k in range(count)]
+    futures: list[Future[Any]] = []
+    try:
+        for k in range(count):
+            futures.append(_pool(os.getpid()).submit(run, k))
+        result = own()
+    finally:
+        _wait_for_all(futures)
+    return result, [future.result() for future in futures]
 
 
 def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
-    """Waits for all threads, even if a signal handler raises meanwhile: they write to the caller's memory. The
-    exception is raised when they have finished."""
     raised: BaseException | None = None
-    while not all(future.done() for future in futures):
+    finished = False
+    while not finished:
         try:
             wait(futures)
+            finished = True
         except BaseException as exception:
             raised = raised or exception
     if raised is not None:
@@ -129,19 +140,13 @@ def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
 
 def together(jobs: Sequence[Callable[[], T]]) -> list[T]:
     """Results of the jobs, run in as many threads as torch uses, one job after another in each."""
-    count = min(len(jobs), torch.get_num_threads())
-    if count <= 1:
-        return [job() for job in jobs]
     waiting, results = iter(range(len(jobs))), dict[int, T]()
 
-    def work(_: int) -> None:
+    def work(_: int = 0) -> None:
         for k in waiting:  # a range's iterator: no two threads get the same number
             results[k] = jobs[k]()
 
-    futures = _start(count, work)
-    _wait_for_all(futures)
-    for future in futures:
-        future.result()
+    _run(min(len(jobs), torch.get_num_threads()) - 1, work, work)
     return [results[k] for k in range(len(jobs))]
 
 
@@ -151,9 +156,5 @@ def share_out(kernel: Any, dtype: torch.dtype, count: int, threads: int, *args: 
         return call(kernel, dtype, *args, 0, count)
     each = -(-count // threads)
     first, *others = ((k, min(k + each, count)) for k in range(0, count, each))
-    futures = _start(len(others), lambda k: kernel(*args, *others[k]) or 0)
-    try:
-        out = call(kernel, dtype, *args, *first)
-    finally:
-        _wait_for_all(futures)
-    return out + sum(future.result() for future in futures)
+    out, more = _run(len(others), lambda k: kernel(*args, *others[k]) or 0, lambda: call(kernel, dtype, *args, *first))
+    return out + sum(more)

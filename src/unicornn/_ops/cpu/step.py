@@ -53,7 +53,9 @@ def address(t: Any, shape: tuple[int, ...], dtype: torch.dtype) -> int:
     It may if t is a plain strided tensor on the CPU (not a subclass, which may redefine anything) of this shape and
     dtype, contiguous, in a storage that is large enough, and if its memory holds its values: no lazy negation or zero.
     """
-    if type(t) not in _PLAIN or t.dtype is not dtype or t.shape != shape or not (t.is_cpu and t.is_contiguous()):
+    if type(t) not in _PLAIN or t.dtype is not dtype or t.is_nested or t.layout is not torch.strided:
+        return 0
+    if t.shape != shape or not (t.is_cpu and t.is_contiguous()):
         return 0
     size = dtype.itemsize
     if t.is_neg() or t.untyped_storage().nbytes() < (t.storage_offset() + prod(shape)) * size:
@@ -74,7 +76,7 @@ def step(
     if any_mode_active():
         return None
     first = weights.w[0]
-    if type(u) is not Tensor or u.dim() != 2 or type(first) not in _PLAIN or first.dim() != 1:
+    if type(u) is not Tensor or u.is_nested or u.dim() != 2 or type(first) not in _PLAIN or first.dim() != 1:
         return None
     (batch, d), (m,), dtype = u.shape, first.shape, first.dtype
     if not (batch and dtype in UNIT and backend in ("auto", "cpu")):
