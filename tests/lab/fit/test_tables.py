@@ -129,7 +129,7 @@ def test_a_column_that_counts_rows_is_not_a_step(tmp_path):
     assert "'row' left out" in notes(data)
     assert data.reading["ignored"] == ["row"]
     frame[:2].to_csv(tmp_path / "b.csv", index=False)  # too few rows to recognise it
-    check_values(read(tmp_path / "b.csv", **data.reading), frame[:2])
+    check_values(read(tmp_path / "b.csv", like=data.reading), frame[:2])
 
 
 @pytest.mark.parametrize("key", ["id", "name"])
@@ -392,3 +392,15 @@ def test_errors_do_not_depend_on_the_number_of_columns(columns, tmp_path):
         path = write(tmp_path, "a.csv", "\n".join([header, ",".join(row), ",".join(bad)]))
         with pytest.raises(UnicornnError, match=message):
             read(path)
+
+
+def test_a_table_like_another(tmp_path):
+    frame = pd.DataFrame({"who": list("aabb"), "when": [0, 1] * 2, "x": [1.0, 2, 3, 4], "kind": list("uuvv")})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    like = read(tmp_path / "a.csv", "kind", id="who", time="when").reading
+    frame[:1].to_csv(tmp_path / "b.csv", index=False)  # the only row could be a series of one channel or of one step
+    data = read(tmp_path / "b.csv", like=like)
+    assert (data.ids, data.channels, data.series[0].tolist()) == (["a"], ["x"], [[1]])
+    assert read(tmp_path / "a.csv", like=like, drop=["when"]).times == []
+    np.savez(tmp_path / "a.npz", X=np.eye(3))
+    assert len(read(tmp_path / "a.npz", like=like).series) == 3

@@ -130,7 +130,7 @@ def _print_description(file: Path, parts: Iterable[Any]) -> None:
 
 def _stored_reading(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Options for reading a file as the one that the model was fitted to, unless others are given."""
-    return {**estimator.about_.get("reading", {}), **given}
+    return {"like": estimator.about_.get("reading", {}), **given}
 
 
 def _add_command(name: str, function: str, description: str) -> None:

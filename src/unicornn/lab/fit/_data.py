@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -38,6 +38,7 @@ class Reading:
         separator, decimal, encoding: Dialect of a .csv file; None to detect it.
         resample: Period of a regular grid onto which series with times are brought.
         skip_unlabelled: Whether series without a target are left out; otherwise they are an error.
+        like: ``Data.reading`` of another table: options to use where none is given.
     """
 
     target: str | None = None
@@ -52,10 +53,16 @@ class Reading:
     encoding: str | None = None
     resample: str | None = None
     skip_unlabelled: bool = False
+    like: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.form not in (None, "long", "wide"):
             raise BadValue(f"--form: expected long or wide, got {self.form!r}")
+
+    def complete(self) -> Self:
+        """With the options of ``like`` where none is given."""
+        stored = {name: value for name, value in self.like.items() if not getattr(self, name)}
+        return replace(self, **{name: value for name, value in stored.items() if value not in self.drop}, like={})
 
 
 @dataclass

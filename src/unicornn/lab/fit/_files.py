@@ -60,7 +60,7 @@ def read(path: Path, target: str | None = None, **options: Any) -> Data:
         >>> data.ids, data.channels, data.target.tolist(), data.series[0].ravel().tolist()
         (['a', 'b'], ['x'], ['Ann', 'Bob'], [1.5, 2.5])
     """
-    reading = Reading(target, **options)
+    reading = _reading(path, target, options)
     return _finish(path, Data.join(_parts(path, reading, whole_series=False)), reading)
 
 
@@ -82,7 +82,7 @@ def stream(path: Path, target: str | None = None, *, whole_series: bool = True, 
         ...     [name for data in stream(path) for name in data.ids]
         ['a', 'b']
     """
-    reading = Reading(target, **options)
+    reading = _reading(path, target, options)
     if reading.resample is not None and not whole_series:  # needs all of a series
         yield read(path, target, **options)
         return
@@ -101,6 +101,11 @@ def stream(path: Path, target: str | None = None, *, whole_series: bool = True, 
 def has_targets(path: Path) -> bool:
     """Whether a file has targets without ``--target``: .ts and .tsv, and folders named by class."""
     return path.suffix.lower() in (".ts", ".tsv") or (path.is_dir() and any(each.is_dir() for each in path.iterdir()))
+
+
+def _reading(path: Path, target: str | None, options: dict[str, Any]) -> Reading:
+    reading = Reading(target, **options)
+    return reading.complete() if path.is_dir() or _is_table(path) else reading
 
 
 def _finish(path: Path, data: Data, reading: Reading, complete: bool = True) -> Data:
@@ -123,7 +128,7 @@ def _finish(path: Path, data: Data, reading: Reading, complete: bool = True) -> 
 
 def _is_table(path: Path) -> bool:
     """Whether a file is a table; a .tsv is one if it has a header, unlike those of the UCR archive."""
-    if path.suffix.lower() == ".tsv":
+    if path.suffix.lower() == ".tsv" and path.is_file():
         with opened(path) as file:
             second = file.readline().decode("latin-1").split("\t")[1:2]
         return any(cell.strip()[:1].isalpha() and not re.match(NUMBER, cell.strip()) for cell in second)

@@ -60,22 +60,18 @@ def read_folder(path: Path, reading: Reading) -> Iterator[Data]:
 
 def _list_files(folder: Path) -> tuple[list[Path], bool]:
     """Files with series in a folder, or in its folders, whose names are then classes."""
+    known = (*SOUNDS, *TABLES)
     visible = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     below = [file for path in visible if path.is_dir() for file in sorted(path.iterdir())]
-    files = [path for path in below or visible if path.name.lower().endswith((*SOUNDS, *TABLES))]
-    kinds = {path.suffix.lower() in SOUNDS for path in files}
-    if not files or (below and len(kinds) > 1):
-        got = (
-            "both"
-            if files
-            else ", ".join(sorted({path.suffix or path.name for path in below or visible})[:6]) or "nothing"
-        )
-        raise CorruptData(
-            f"{folder}: expected recordings ({', '.join(SOUNDS)}) or tables ({', '.join(TABLES)}), got {got}"
-        )
-    if below and any(path.is_file() and path in files for path in visible):
+    files, inside = ([path for path in paths if path.name.lower().endswith(known)] for paths in (visible, below))
+    if files and inside:
         raise CorruptData(f"{folder}: expected files, or folders named by class, got both")
-    return sorted(files, key=lambda path: (path.suffix.lower() not in SOUNDS, path)), bool(below)
+    kinds = {path.suffix.lower() in SOUNDS for path in inside or files}
+    if not kinds or (inside and len(kinds) > 1):
+        others = sorted({path.suffix or path.name for path in below or visible})
+        got = "both" if kinds else ", ".join(others[:6]) or "nothing"
+        raise CorruptData(f"{folder}: expected recordings or tables ({', '.join(known)}), got {got}")
+    return sorted(inside or files, key=lambda path: (path.suffix.lower() not in SOUNDS, path)), bool(inside)
 
 
 def _recording(path: Path, name: str) -> Data:
