@@ -20,4 +20,10 @@ def test_the_page_fits_on_a_phone(target, tmp_path):
     page = write_report(estimator, data, "walks.csv", tmp_path / "report.html")
     for measured in measured_in_frames(page, tmp_path, MEASURE):
         assert (measured["beyond"], measured["sideways"], measured["images"], measured["shown"]) == (0, 0, 2, 2)
-        assert "seconds since the start" in measured["text"]
+        text = measured["text"]
+        assert "seconds since the start" in text
+        assert "Hardest series" in text
+        assert ("Mostly taken for" in text) == isinstance(target, list)
+        assert "Series were left out individually" in text
+        assert "random_state" in text
+        assert "hidden_size" not in text, "the bank has no hidden layers"

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.browser import complaints, opened
@@ -71,6 +72,15 @@ def test_page_of_an_estimator_with_a_file(folder, tmp_path, model, file, target)
     assert document.count("<option") == 4
     assert "the signal is standardised as in fit" in document
     assert ('<span id="truth">truth: ' in document) == (target is not None)
+
+
+def test_a_file_is_read_as_the_fitted_one(tmp_path):
+    rows = [(walk, n, RNG.standard_normal(), "ab"[walk % 2]) for walk in range(8) for n in range(30)]
+    pd.DataFrame(rows, columns=["walk", "at", "x", "kind"]).to_csv(tmp_path / "t.csv", index=False)
+    options = "--target", "kind", "--id", "walk", "--time", "at", "--model", "network", "--budget", 1
+    unicornn("fit", tmp_path / "t.csv", *options, "--out", tmp_path / "m")
+    unicornn("show", tmp_path / "m", tmp_path / "t.csv", "--out", tmp_path / "page.html", "--samples", 3)
+    assert (tmp_path / "page.html").read_text().count('"length": 30') == 3
 
 
 def test_page_of_a_run_with_a_file(run, tmp_path):

@@ -16,6 +16,7 @@ from rich.table import Column, Table
 
 import unicornn
 from unicornn._extras import missing_library
+from unicornn._load import is_fitted_model
 from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab.cli import _app as options
 from unicornn.lab.cli import _files as files
@@ -281,8 +282,10 @@ def write_show(
     else:
         from unicornn.lab.fit import read
 
-        series = read(file, target, **reading)
-        page = write_file_page(model, series, out, title=file.name, samples=samples, task=options.task_named(task))
+        estimator = unicornn.load_model(model) if is_fitted_model(model) else None
+        series = read(file, target, **(reading if estimator is None else files.stored_reading(estimator, reading)))
+        loaded = estimator or model
+        page = write_file_page(loaded, series, out, title=file.name, samples=samples, task=options.task_named(task))
     print_line(f"wrote {escape(str(page))}")
 
 

@@ -128,7 +128,7 @@ def _print_description(file: Path, parts: Iterable[Any]) -> None:
     console.print(table)
 
 
-def _stored_reading(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
+def stored_reading(estimator: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Options for reading a file as the one that the model was fitted to, unless others are given."""
     return {"like": estimator.about_.get("reading", {}), **given}
 
@@ -151,7 +151,7 @@ def _add_command(name: str, function: str, description: str) -> None:
         from unicornn.lab import fit
 
         estimator = load_model(model)
-        options = _stored_reading(estimator, reading)
+        options = stored_reading(estimator, reading)
         parts = fit.stream(file, target, **options)
         if dry_run:
             _print_description(file, parts)
