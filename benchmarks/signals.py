@@ -27,14 +27,14 @@ from unicornn.models import free_parameters
 def run_row(run: Run) -> dict[str, Any]:
     """Result, sizes and learning curve of a run."""
     config, network = run.config, load_network(run)
-    front = sum(free_parameters(layer) for level in network.frames for layer in level.layers)  # type: ignore
+    front = sum(free_parameters(layer) for level in network.frames for layer in level.layers)  # type: ignore[union-attr]
     keys = ("task", "variant", "model", "seed", "metric", "parameters", "command")
     names = ("valid", "test", "seconds", "epochs", "best_epoch")
     row = {key: config[key] for key in keys} | {name: run.result[name] for name in names}
-    words = [Path(word).name if "/" in word else word for word in row["command"].split()]
+    row["command"] = row["command"].partition(" --out ")[0]
     settings = {"options": config["task_options"], "settings": config["model_options"]}
     curve = {"valid_curve": run.metrics["valid"].round(4).tolist()}
-    return row | {"command": " ".join(words), "front_end_parameters": front} | settings | curve
+    return row | {"front_end_parameters": front} | settings | curve
 
 
 def half_rate(run: Run, source: Source) -> dict[str, float]:

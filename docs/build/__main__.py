@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.build import baselines, estimators, guides, long, reproduction, speed, theory  # noqa: F401  they register parts
+from docs.build import baselines, estimators, guides, long, reproduction, signals, speed, theory  # noqa: F401  they register parts
 from docs.build.pages import FIGURES, PARTS, ROOT, fill_page
 from unicornn._files import atomic_write
 
