@@ -83,7 +83,7 @@ def group(module: str) -> str:
 def first_sentence(thing: Any) -> str:
     """The first sentence of a docstring, on one line; "" if there is none of its own."""
     doc = "" if isinstance(thing, dict | tuple | str | int | float) else inspect.getdoc(thing) or ""
-    return escape(re.split(r"(?<=[.:])\s", " ".join(doc.split("\n\n")[0].split()))[0])
+    return escape(re.split(r"(?<=\.)(?<!Eq\.)(?<!Fig\.)\s(?=[A-Z])", " ".join(doc.split("\n\n")[0].split()))[0])
 
 
 def api_index(modules: list[str]) -> str:

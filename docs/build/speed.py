@@ -102,7 +102,7 @@ def speed_ups() -> Figure:
     axes.axhline(1, color="grey", linestyle=":")
     axes.set_xticks(range(len(kinds)), list(kinds.values()))
     axes.set_ylabel("times as fast")
-    axes.legend()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     return drawn
 
