@@ -225,6 +225,24 @@ def test_npz(tmp_path):
         read(write(tmp_path, "c.npz", "not a zip archive"))
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.pkl", "a.h5", "a.mat", "a.mp3", "a.arff"])
+def test_other_formats_are_rejected_with_the_line_that_converts_them(name, tmp_path):
+    with pytest.raises(BadValue, match=rf"^FILE: .*got {name}; convert it: .*{name}"):
+        read(write(tmp_path, name, ""))
+
+
+def test_npy(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 3)))
+    assert [x.shape for x in read(tmp_path / "a.npy").series] == [(3, 1)] * 2
+    with pytest.raises(BadValue, match=r"^--target: .*numpy\.savez"):
+        read(tmp_path / "a.npy", "y")
+    np.save(tmp_path / "b.npy", np.array([None]), allow_pickle=True)
+    np.save(tmp_path / "c.npy", np.zeros(3))
+    for name in ("b.npy", "c.npy"):
+        with pytest.raises(CorruptData, match=rf"{name}: expected"):
+            read(tmp_path / name)
+
+
 def test_folders_of_sounds(sounds):
     data = read(sounds, "bird")
     assert [len(x) for x in data.series] == [4, 5, 6]

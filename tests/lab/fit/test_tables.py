@@ -312,24 +312,6 @@ def test_excel_files(tmp_path, monkeypatch):
     assert (data.ids, data.series[0].shape, data.series[0][0, 0]) == (["01"], (2, 1), 1.5)
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.pkl", "a.h5", "a.mat", "a.mp3", "a.arff"])
-def test_other_formats_are_rejected_with_the_line_that_converts_them(name, tmp_path):
-    with pytest.raises(BadValue, match=rf"^FILE: .*got {name}; convert it: .*{name}"):
-        read(write(tmp_path, name, ""))
-
-
-def test_npy(tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((2, 3)))
-    assert [x.shape for x in read(tmp_path / "a.npy").series] == [(3, 1)] * 2
-    with pytest.raises(BadValue, match=r"^--target: .*numpy\.savez"):
-        read(tmp_path / "a.npy", "y")
-    np.save(tmp_path / "b.npy", np.array([None]), allow_pickle=True)
-    np.save(tmp_path / "c.npy", np.zeros(3))
-    for name in ("b.npy", "c.npy"):
-        with pytest.raises(CorruptData, match=rf"{name}: expected"):
-            read(tmp_path / name)
-
-
 # -- Parquet
 
 
@@ -340,6 +322,8 @@ def test_lists_in_cells(tmp_path):
     data = read(tmp_path / "a.parquet", "kind", id="name")
     assert (data.ids, data.channels, data.target.tolist()) == (["a", "b"], ["x", "y"], ["u", "v"])
     assert data.series[0].tolist() == [[1, 0.5], [2, 0.25], [3, 1]]
+    with pytest.raises(CorruptData, match=r"'x', got lists in text; .*map\(json\.loads\)"):
+        read(write(tmp_path, "a.csv", 'kind,x\nu,"[1, 2]"\nv,"[3, 4]"\n'), "kind")
     for bad in ({"x": x, "y": [[1], [2]]}, {"x": [[], [1]]}, {"x": [["a"], ["b"]]}, {"x": [[[1]], [[2]]]}):
         pq.write_table(pa.table(bad), tmp_path / "b.parquet")
         with pytest.raises(CorruptData, match=r"b\.parquet(, line \d+)?: expected"):

@@ -64,9 +64,13 @@ def identify(path: Path, table: Table, first: Chunk, reading: Reading, single: b
     dropped = [c for c in table.names if c in left_out]
     free = [c for c in table.names if c not in used | left_out]
     text, notes = first.text_columns(free), list(table.notes)
+    for c in text:
+        if str(first.column(c)[0]).lstrip().startswith("["):
+            line = f"frame[{c!r}] = frame[{c!r}].map(json.loads); frame.to_parquet('series.parquet')"
+            raise CorruptData(f"{path}: expected numbers in column {c!r}, got lists in text; convert them: {line}")
     index = _index_columns(first, free, text)
     if index and len(free) > len(index):
-        notes.append(f"{_listed(index)} left out: an index, or without a name")
+        notes.append(f"{_listed(index)} left out: index or unnamed column")
         dropped += index
         free = [c for c in free if c not in index]
     layout = Layout("", free, [], reading.id, reading.time, reading.target, reading.groups, dropped, notes=notes)
