@@ -1,6 +1,9 @@
 """Searches that take no time: a tiny task, or no training at all. And a task whose test set must not be read."""
 
 import math
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 from tests.lab.training import helpers as small
@@ -12,6 +15,13 @@ from unicornn.lab.tasks import Task
 def run_search(folder, task=small.__file__, **options):
     options = {"trials": 3, "epochs": 1, "settings": {"n": 16}} | options
     return search(tasks.find(task), name=task, folder=folder, **options)
+
+
+def start_process(folder, trials, *more, **options):
+    """`unicornn search` in another process, with trials that take a while."""
+    arguments = ["--trials", str(trials), "--epochs", "2", "--set", "n=200", "--set", "N=60", "--out", str(folder)]
+    command = [sys.executable, "-m", "unicornn", "search", small.__file__, *arguments, *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}, **options)
 
 
 def imagined_training(config, folder, *, after_epoch, **_):

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from glob import glob
@@ -12,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.search.helpers import parameters_of
-from tests.lab.training import helpers as small
+from tests.lab.search.helpers import parameters_of, start_process
 from unicornn.lab.search import read_study
 
 
@@ -47,16 +45,8 @@ def url():
 
 @pytest.mark.slow
 def test_two_workers_with_postgresql(url, tmp_path):
-    settings = ["--trials", "10", "--epochs", "2", "--set", "n=200", "--set", "N=60", "--storage", url]
     folders = [tmp_path / machine / "search" for machine in ("one", "two")]
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "unicornn", "search", small.__file__, *settings, "--out", str(folder)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-        )
-        for folder in folders
-    ]
+    workers = [start_process(folder, 10, "--storage", url) for folder in folders]
     try:
         assert [worker.wait(300) for worker in workers] == [0, 0]
     finally:

@@ -13,8 +13,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from tests.lab.search.helpers import imagined_training, parameters_of, run_search
-from tests.lab.training import helpers as small
+from tests.lab.search.helpers import imagined_training, parameters_of, run_search, start_process
 from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import quiet_optuna
@@ -27,14 +26,6 @@ def impatient(monkeypatch):
     monkeypatch.setattr(_storage, "HEARTBEAT", 1)
     monkeypatch.setattr(_storage, "GRACE", 2)
     monkeypatch.setattr(_search, "POLL_SECONDS", 0.1)
-
-
-def start_process(folder, trials, **options):
-    """`unicornn search` in another process, with trials that take a while."""
-    arguments = ["--trials", str(trials), "--epochs", "2", "--set", "n=200", "--set", "N=60", "--out", str(folder)]
-    command = [sys.executable, "-m", "unicornn", "search", small.__file__, *arguments]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, **options)
 
 
 def run_the_same(folder, trials):

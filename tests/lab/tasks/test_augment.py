@@ -11,8 +11,7 @@ from unicornn.errors import BadValue
 from unicornn.lab import tasks
 from unicornn.lab.cli._app import source_in
 from unicornn.lab.tasks import Sequences
-from unicornn.lab.tasks._augment import crop, shift, stretch
-from unicornn.lab.tasks._views import Augmented
+from unicornn.lab.tasks._views import Augmented, crop, shift, stretch
 from unicornn.lab.tasks.worms import CROPS
 
 N, HZ = 80, 50

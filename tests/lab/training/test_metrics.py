@@ -7,10 +7,8 @@ import torch
 
 from unicornn._training.trainer import mean_loss
 from unicornn.lab.tasks import Batch
-from unicornn.lab.training._metrics import Tally, per_target
+from unicornn.lab.training._metrics import batch_sums, loss_and_metric, per_target
 from unicornn.lab.training._trainer import relative_rate
-
-CPU = torch.device("cpu")
 
 
 def test_the_papers_schedule_drops_once():
@@ -30,17 +28,14 @@ def test_smooth_schedules_end_at_zero(schedule):
 
 
 def test_metrics_are_over_samples_not_batches():
-    accuracy, logits = Tally("classify"), torch.eye(3)[[0, 1, 2, 0, 0]]
-    target = torch.tensor([0, 1, 2, 1, 1])
-    for some in (slice(0, 4), slice(4, 5)):  # 3 of 4 right, then 0 of 1: 0.6, not 0.375
-        accuracy.add(logits[some], target[some], len(target[some]))
-    loss, value = accuracy.over_all(CPU)
-    assert value == pytest.approx(3 / 5)
-    assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, target).item())
-    rmse, output = Tally("regress"), torch.tensor([1.0, 2.0, 3.0])
-    for some in (slice(0, 2), slice(2, 3)):
-        rmse.add(output[some], torch.zeros(3)[some], len(output[some]))
-    assert rmse.over_all(CPU) == pytest.approx((14 / 3, math.sqrt(14 / 3)))
+    logits, target = torch.eye(3)[[0, 1, 2, 0, 0]], torch.tensor([0, 1, 2, 1, 1])
+    parts = slice(0, 4), slice(4, 5)  # 3 of 4 right, then 0 of 1: 0.6, not 0.375
+    sums = sum(batch_sums("classify", logits[some], target[some], len(target[some])) for some in parts)
+    loss = torch.nn.functional.cross_entropy(logits, target).item()
+    assert loss_and_metric("classify", sums) == pytest.approx((loss, 3 / 5))
+    output, zeros, parts = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3), (slice(0, 2), slice(2, 3))
+    sums = sum(batch_sums("regress", output[some], zeros[some], len(output[some])) for some in parts)
+    assert loss_and_metric("regress", sums) == pytest.approx((14 / 3, math.sqrt(14 / 3)))
 
 
 def test_forecasts_ignore_the_padding():
@@ -52,12 +47,9 @@ def test_forecasts_ignore_the_padding():
     o, t = (torch.cat([pair[i].flatten() for pair in inside]) for i in (0, 1))
     rows = per_target("forecast", output, Batch(torch.zeros(6, 3, 1), target, lengths))
     assert mean_loss(*rows).item() == pytest.approx((o - t).square().mean().item())
-    tally = Tally("forecast")
-    for b in range(3):
-        batch = Batch(torch.zeros(6, 1, 1), target[:, b : b + 1], lengths[b : b + 1])
-        tally.add(*per_target("forecast", output[:, b : b + 1], batch), 1)
-    expected = ((o - t).square().mean().sqrt() / t.square().mean().sqrt()).item()
-    assert tally.over_all(CPU)[1] == pytest.approx(expected, rel=1e-5)
+    expected = (o - t).square().sum().sqrt() / t.square().sum().sqrt()
+    _, nrmse = loss_and_metric("forecast", batch_sums("forecast", *rows, 3))
+    assert nrmse == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("classes", [True, False])

@@ -33,33 +33,25 @@ def assert_same_run(a, b):
 STOPS = [(3, 0.0), (7, 0.9), (10, 0.9), (14, 0.0)]  # steps, of which an epoch has 7, and settings of the average
 
 
+@pytest.mark.parametrize("how", ["killed", "SIGTERM"])
 @pytest.mark.parametrize(("steps", "average"), STOPS)
-def test_a_killed_run_resumes_bit_for_bit(tmp_path, steps, average):
-    def kill(trainer):
-        if trainer.step == steps:
+def test_a_stopped_run_resumes_bit_for_bit(tmp_path, how, steps, average):
+    """A killed run resumes after its last epoch, one that SIGTERM has stopped after its last batch."""
+
+    def stop(trainer):
+        if trainer.step == steps and how == "killed":
             raise KeyboardInterrupt
-
-    whole = train(config(average=average), tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt), after_each_step(kill):
-        train(config(average=average), tmp_path / "cut")
-    assert_same_run(whole, train(config(average=average), tmp_path / "cut", resume=True))
-
-
-@pytest.mark.parametrize(("steps", "average"), STOPS)
-def test_sigterm_stops_after_the_batch_and_resumes_there(tmp_path, steps, average):
-    def terminate(trainer):
         if trainer.step == steps:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    whole = train(config(average=average), tmp_path / "whole")
-    stopped = pytest.raises(Stopped, match=rf"in epoch {(steps + 6) // 7}, after batch \d of 7.*--resume")
-    with after_each_step(terminate), stopped:
+    whole, done = train(config(average=average), tmp_path / "whole"), []
+    with after_each_step(stop), pytest.raises((KeyboardInterrupt, Stopped)) as stopped:
         train(config(average=average), tmp_path / "cut")
-    assert read(tmp_path / "cut/last.ckpt").about["step"] == steps
-    done = []
+    if how == "SIGTERM":
+        assert stopped.match(rf"in epoch {(steps + 6) // 7}, after batch \d of 7.*--resume")
     with after_each_step(lambda trainer: done.append(trainer.step)):
         cut = train(config(average=average), tmp_path / "cut", resume=True)
-    assert done[0] == steps + 1
+    assert done[0] == 1 + (steps if how == "SIGTERM" else (steps - 1) // 7 * 7)
     assert_same_run(whole, cut)
 
 

@@ -23,9 +23,9 @@ from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.errors import InUse, NotARun, RunExists
 from unicornn.lab.tasks import Sequences
+from unicornn.lab.training import _metrics
 from unicornn.lab.training._checkpoint import read
 from unicornn.lab.training._evaluate import initial_network
-from unicornn.lab.training._metrics import Tally
 from unicornn.lab.training._train import with_time_step
 from unicornn.lab.training._trainer import make_optimizer
 from unicornn.models import Network
@@ -79,8 +79,8 @@ def test_every_baseline_trains(tmp_path, model):
 
 
 def test_of_equally_good_epochs_the_one_with_the_least_loss_is_kept(tmp_path, monkeypatch):
-    measured = Tally.over_all
-    monkeypatch.setattr(Tally, "over_all", lambda tally, device: (measured(tally, device)[0], 0.5))
+    measured = _metrics.loss_and_metric
+    monkeypatch.setattr(_metrics, "loss_and_metric", lambda kind, sums: (measured(kind, sums)[0], 0.5))
     run = train(config(epochs=4, lr=0.02), tmp_path / "run")
     assert run.result["best_epoch"] == run.metrics["epoch"][run.metrics["valid_loss"].argmin()] > 1
 

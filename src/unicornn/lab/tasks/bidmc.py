@@ -25,9 +25,8 @@ from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import split_70_15_15, split_groups_70_15_15
-from unicornn.lab.tasks._augment import shift, stretch
 from unicornn.lab.tasks._base import Quoted, Splits, Task, Training
-from unicornn.lab.tasks._views import Augmented, Slices, mean_and_deviation, moments, split_rows
+from unicornn.lab.tasks._views import Augmented, Slices, mean_and_deviation, moments, shift, split_rows, stretch
 
 HZ, SECONDS, EVERY = 125, 32, 3
 N = HZ * SECONDS

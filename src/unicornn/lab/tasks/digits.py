@@ -58,36 +58,31 @@ def load_permuted_digits(source: Source, options: Mapping[str, Any], seed: int) 
     return _stratified(images.flatten(1)[:, order, None] / 16, classes)
 
 
-TASKS = [
-    Task(
-        name="digits-noise",
-        title="Handwritten digits, then noise up to a thousand steps",
+def _task(name: str, dt: float, alpha: float, size: str, **options: Any) -> Task:
+    return Task(
+        name=name,
         kind="classify",
-        load=load_digits_noise,
-        d=8,
         outputs=10,
-        size="1,797 sequences, N = 1000, d = 8",
+        size=f"1,797 sequences, {size}",
         models={
-            "unicornn": {"hidden_size": 64, "num_layers": 3, "dt": 0.25, "alpha": 13.0},
+            "unicornn": {"hidden_size": 64, "num_layers": 3, "dt": dt, "alpha": alpha},
             "lstm": {"hidden_size": 44},  # the same number of parameters
         },
         training=Training(lr=1e-2, batch_size=64, epochs=60, schedule="onecycle", clip=1.0),
+        **options,
+    )
+
+
+TASKS = [
+    _task(
+        "digits-noise", dt=0.25, alpha=13.0, size="N = 1000, d = 8", d=8, load=load_digits_noise,
+        title="Handwritten digits, then noise up to a thousand steps",
         protocol="60/20/20 %, stratified, one split for all seeds. Pixels in [0, 16], one row per step; uniform noise "
         "in that range, different in every training epoch, fixed in validation and test. Ours, not the paper's.",
     ),
-    Task(
-        name="digits",
+    _task(
+        "digits", dt=0.48, alpha=12.5, size="N = 64, d = 1", d=1, load=load_permuted_digits,
         title="Handwritten digits pixel by pixel, permuted",
-        kind="classify",
-        load=load_permuted_digits,
-        d=1,
-        outputs=10,
-        size="1,797 sequences, N = 64, d = 1",
-        models={
-            "unicornn": {"hidden_size": 64, "num_layers": 3, "dt": 0.48, "alpha": 12.5},
-            "lstm": {"hidden_size": 44},
-        },
-        training=Training(lr=1e-2, batch_size=64, epochs=60, schedule="onecycle", clip=1.0),
         protocol="60/20/20 %, stratified, one split for all seeds; one random permutation. Ours, not the paper's.",
     ),
-]
+]  # fmt: skip

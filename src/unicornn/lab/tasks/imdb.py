@@ -23,7 +23,7 @@ from unicornn.lab.data._archives import members, opened
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import random_split
 from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
-from unicornn.lab.tasks._views import split_rows
+from unicornn.lab.tasks._views import Slices, split_rows
 
 WORDS, D = 25_000, 100
 PAD, UNK, SPECIAL = 0, 1, 2
@@ -72,39 +72,22 @@ def spacy_tokeniser() -> tuple[Callable[[str], list[str]], str]:
 
 
 @dataclass(frozen=True)
-class Reviews:
-    """A Split of texts; each batch is padded to the longest text in it.
+class Reviews(Slices):
+    """A Split of texts, for batches of similar length; each batch is padded to the longest text in it.
 
-    Args:
-        words: Word numbers of all reviews, concatenated.
-        offsets: Beginning of each review, and the end of the last one (n + 1,).
-        numbers: Number in the vocabulary for each word number.
-        target: Classes (n,).
-        padded: Whether padding is part of the input, as for the authors: batches have no lengths.
+    With ``padded``, padding is part of the input, as for the authors: batches are random and have no lengths.
     """
 
-    words: np.ndarray
-    offsets: np.ndarray
-    numbers: np.ndarray
-    target: Tensor
-    padded: bool
-
-    def __len__(self) -> int:
-        return len(self.target)
+    padded: bool = False
 
     @property
     def sizes(self) -> Tensor | None:
-        """Lengths of the reviews (n,), for batches of similar length; None if padding is part of the input."""
-        return None if self.padded else torch.from_numpy(np.diff(self.offsets))
+        """Lengths of the reviews (n,); None with ``padded``."""
+        return None if self.padded else torch.from_numpy(self.lengths)
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
-        chosen = indices.numpy()
-        begin, end = self.offsets[chosen], self.offsets[chosen + 1]
-        u = np.full((int((end - begin).max()), len(chosen)), PAD, np.int64)
-        for i, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-            u[: last - first, i] = self.numbers[self.words[first:last]]
-        lengths = None if self.padded else torch.from_numpy(end - begin)
-        return Batch(torch.from_numpy(u), self.target[indices], lengths)
+        batch = super().batch(indices, draw)
+        return batch._replace(lengths=None) if self.padded else batch
 
 
 def _texts(path: Path) -> list[list[str]]:
@@ -188,7 +171,7 @@ def load_imdb(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
 
     in_training = np.repeat(np.isin(np.arange(n), train), np.diff(offsets[: n + 1]))
     vocabulary = most_frequent(words[: offsets[n]][in_training], WORDS)
-    numbers = np.full(words.max() + 1, UNK)
+    numbers = np.full(words.max() + 1, UNK, np.int32)
     numbers[vocabulary] = SPECIAL + np.arange(len(vocabulary))
 
     embedding = torch.randn(SPECIAL + len(vocabulary), D, generator=torch.Generator().manual_seed(seed))
@@ -196,7 +179,8 @@ def load_imdb(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     embedding[rows[rows != UNK]] = torch.from_numpy(arrays["vectors"][rows != UNK])
     embedding[[PAD, UNK]] = 0.0
     target = torch.from_numpy(arrays["labels"].astype("int64"))
-    split = Reviews(words, offsets, numbers, target, options["lengths"] == "padded")
+    padded = options["lengths"] == "padded"
+    split = Reviews(numbers[words], offsets[:-1], np.diff(offsets), target, padded=padded)
     return split_rows(split, [train, valid, np.arange(n, len(split))], embedding)
 
 

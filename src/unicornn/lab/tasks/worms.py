@@ -26,9 +26,8 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.data._splits import split_70_15_15, stratified_folds
 from unicornn.lab.data._ts import read_ts
-from unicornn.lab.tasks._augment import crop
 from unicornn.lab.tasks._base import Quoted, Split, Splits, Task, Training
-from unicornn.lab.tasks._views import Augmented, Slices, mean_and_deviation, moments, split_rows
+from unicornn.lab.tasks._views import Augmented, Slices, crop, mean_and_deviation, moments, split_rows
 
 N, FOLDS = 17_984, 5
 CROPS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # lengths relative to the longest recording
@@ -123,11 +122,17 @@ def load_worms44(source: Source, options: Mapping[str, Any], seed: int) -> Split
     return _make_splits(recordings, [np.flatnonzero(split) for split in (train, valid, test)], options, seed)
 
 
-_MODELS: dict[str, dict[str, Any]] = {
-    "unicornn": {"hidden_size": 32, "num_layers": 2, "dt": (2.81e-5, 3.43e-2), "alpha": 0.0},
-    "indrnn": {"hidden_size": 32, "num_layers": 2},
-    "exprnn": {"hidden_size": 64},
-    **{name: {"hidden_size": 32} for name in ("lstm", "sign-ncde", "cornn")},
+_SHARED: dict[str, Any] = {
+    "kind": "classify",
+    "d": 6,
+    "outputs": 5,
+    "models": {
+        "unicornn": {"hidden_size": 32, "num_layers": 2, "dt": (2.81e-5, 3.43e-2), "alpha": 0.0},
+        "indrnn": {"hidden_size": 32, "num_layers": 2},
+        "exprnn": {"hidden_size": 64},
+        **{name: {"hidden_size": 32} for name in ("lstm", "sign-ncde", "cornn")},
+    },
+    "training": Training(lr=8.59e-3, batch_size=8, epochs=250),
 }
 _OPTIONS = {"subsample": ("none", "last", "random"), "entries": (N,), "crops": ("none", *CROPS), "split_seed": (0,)}
 _VARIANTS: dict[str, dict[str, Any]] = {  # the paper's two ways to shorten the sequences of an LSTM
@@ -143,13 +148,8 @@ TASKS = [
     Task(
         name="eigenworms",
         title="EigenWorms",
-        kind="classify",
         load=load_eigenworms,
-        d=6,
-        outputs=5,
         size="181 / 39 / 39 recordings, N = 17,984, d = 6",
-        models=_MODELS,
-        training=Training(lr=8.59e-3, batch_size=8, epochs=250),
         options={**_OPTIONS, "duplicates": ("keep", "drop")},
         variants={"authors": {"lr": 7.6e-3}, **_VARIANTS},
         paper=(
@@ -165,17 +165,13 @@ TASKS = [
         protocol="All 259 recordings of both files, split 70/15/15 % at random, one split for all seeds; channels "
         "standardised by the training set. Some recordings occur twice, possibly in two splits: duplicates=drop keeps "
         "one of each, as later papers do, so report it with the result. On a test set of 39, one recording is 2.6 %.",
+        **_SHARED,
     ),
     Task(
         name="worms44",
         title="44 worms of five strains",
-        kind="classify",
         load=load_worms44,
-        d=6,
-        outputs=5,
         size="44 recordings, N = 17,984, d = 6",
-        models=_MODELS,
-        training=Training(lr=8.59e-3, batch_size=8, epochs=250),
         options={**_OPTIONS, "fold": tuple(range(FOLDS)), "validation": ("fold", "training")},
         variants={**_VARIANTS, "frames": _FRAMES},
         files=[WORMS44_FILE],
@@ -184,5 +180,6 @@ TASKS = [
         "standardised by the training set. With validation=training, all but the test fold are used for training, and "
         "validation on the same recordings only selects the weights with the smallest training loss. Hyperparameters "
         "are the paper's for EigenWorms.",
+        **_SHARED,
     ),
 ]

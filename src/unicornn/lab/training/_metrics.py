@@ -54,33 +54,25 @@ def per_target(kind: str, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]
     return output[inside], batch.target[inside]
 
 
-class Tally:
-    """Loss and metric over all samples of all processes, from sums over batches.
+def batch_sums(kind: str, output: Tensor, target: Tensor, sequences: int) -> Tensor:
+    """Four sums over a batch, as ``per_target`` returns it: loss times sequences, sequences, error, its divisor.
 
     Accuracy is a fraction of the samples, RMSE the root of the mean squared error over them, and NRMSE the root of the
     squared error divided by the squared targets.
     """
+    if kind == "classify":
+        error, total = (output.argmax(1) == target).sum(), target.numel()
+    else:
+        error = (output - target).double().square().sum()
+        total = target.double().square().sum() if kind == "forecast" else target.numel()
+    loss = mean_loss(output, target).item()
+    return torch.tensor([loss * sequences, sequences, float(error), float(total)], dtype=torch.float64)
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.sums = torch.zeros(4, dtype=torch.float64)  # loss times sequences, sequences, error, its divisor
 
-    def add(self, output: Tensor, target: Tensor, sequences: int) -> None:
-        """Adds a batch, as ``per_target`` returns it."""
-        loss = mean_loss(output, target).item()
-        if self.kind == "classify":
-            right = output.argmax(1) == target
-            error, total = right.sum(), torch.tensor(right.numel())
-        else:
-            error = (output - target).double().square().sum()
-            total = target.double().square().sum() if self.kind == "forecast" else torch.tensor(target.numel())
-        self.sums += torch.tensor([loss * sequences, sequences, error.item(), total.item()], dtype=torch.float64)
-
-    def over_all(self, device: torch.device) -> tuple[float, float]:
-        """Loss and metric."""
-        loss, sequences, error, total = summed(self.sums.to(device, copy=True)).cpu()
-        value = (error / total).item()
-        return (loss / sequences).item(), value if self.kind == "classify" else math.sqrt(value)
+def loss_and_metric(kind: str, sums: Tensor) -> tuple[float, float]:
+    """Loss and metric over all samples, from the sums of ``batch_sums`` over batches and processes."""
+    loss, sequences, error, total = sums.tolist()
+    return loss / sequences, error / total if kind == "classify" else math.sqrt(error / total)
 
 
 @torch.no_grad()
@@ -93,13 +85,13 @@ def measure(
         if not t.isfinite().all():  # argmax would return a class even for NaN
             raise Diverged(f"weights: expected finite numbers, but {parameter} has others")
     network.eval()
-    tally = Tally(task.kind)
+    sums = torch.zeros(4, dtype=torch.float64)
     for indices, weight in batches.shares(-1):
         batch = finite_batch(splits, name, indices, -1, device)
         output, target = per_target(task.kind, network(batch.u, batch.lengths), batch)
         if not output.isfinite().all():
             raise Diverged(f"outputs: expected finite numbers, but the network returns others for the split {name!r}")
         if weight:
-            tally.add(output, target, batch.u.shape[1])
+            sums += batch_sums(task.kind, output, target, batch.u.shape[1])
         after_batch(output, target)
-    return tally.over_all(device)
+    return loss_and_metric(task.kind, summed(sums.to(device)))
