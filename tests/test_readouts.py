@@ -13,8 +13,9 @@ from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.baselines import MODELS
 from unicornn.errors import BadType, BadValue
 from unicornn.lab._networks import build_network as build
-from unicornn.models import Classifier, Network
-from unicornn.readouts import Energy, EveryStep, FinalState, Last, Mean, energy, log_energies, parse
+from unicornn.models import Classifier, Network, SequenceToSequence
+from unicornn.readouts import USES, Energy, EveryStep, FinalState, Last, Mean, energy, log_energies, parse
+from unicornn.streams import Stream
 
 
 def hamiltonian(y, z, w, alpha):
@@ -283,6 +284,7 @@ def test_texts():
     )
     assert parse("state(norm=start)") == FinalState(norm="start")  # quotes are optional
     assert parse(EveryStep()) == parse("every_step")
+    assert repr(parse("every_step(state=True)")) == "every_step(state=True)"
 
 
 HUGE = "(" * 300 + "last" + ")" * 300
@@ -309,7 +311,40 @@ def test_options_that_are_rejected(name, options):
         Energy(**options)
 
 
+@pytest.mark.parametrize("lengths", [None, (9, 4)])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_the_state_at_every_step_is_the_final_state_of_the_beginning(lengths, dropout):
+    torch.manual_seed(0)
+    options = {"dt": (0.3, 0.5, 0.7), "skip_layers": 2, "horizon": 50.0, "dropout": dropout, "dtype": torch.float64}
+    rnn, u = UnICORNN(2, 5, 3, **options), torch.randn(9, 2, 2, dtype=torch.float64, requires_grad=True)
+    ends = None if lengths is None else torch.tensor(lengths)
+    torch.manual_seed(1)
+    states = Features(rnn, EveryStep(state=True))(rnn, u, ends)
+    assert states.shape == (9, 2, 30)
+    expected = []
+    for n in range(1, 10):
+        torch.manual_seed(1)
+        expected.append(torch.cat([t.transpose(0, 1).flatten(1) for t in rnn(u[:n])[1]], 1))
+    expected = torch.stack(expected)
+    if lengths is not None:
+        expected = torch.where((torch.arange(9)[:, None] < ends)[:, :, None], expected, 0.0)
+    torch.testing.assert_close(states, expected, rtol=1e-9, atol=1e-9)
+    weight, wanted = torch.randn_like(states), [u, *rnn.parameters()]
+    got, right = (torch.autograd.grad((weight * each).sum(), wanted) for each in (states, expected))
+    torch.testing.assert_close(got, right, rtol=1e-7, atol=1e-9)
+
+
+def test_the_state_at_every_step_in_a_stream():
+    network = SequenceToSequence(UnICORNN(2, 5, 2, dt=0.4), 3, readout="every_step(state=True)").eval()
+    u = torch.randn(12, 1, 2)
+    answers = Stream(network).push({"a": u[:, 0]}, return_all=True)["a"]
+    torch.testing.assert_close(torch.as_tensor(answers), network(u)[:, 0].detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_combinations_that_are_rejected():
+    for rnn in (UnICORNN(2, 5, bidirectional=True), MODELS["lstm"](2, 5)):
+        with pytest.raises(BadValue, match=r"^state: "):
+            Network(rnn, 2, readout=EveryStep(state=True))
     for one, other in ((Energy(), Energy(2)), (EveryStep(), Last()), (Energy(mirrored=True), Last())):
         with pytest.raises(BadValue, match=r"^readout: "):
             one + other
@@ -322,11 +357,12 @@ def test_combinations_that_are_rejected():
 @pytest.mark.parametrize(
     ("readout", "uses"),
     [(Last(), ()), (FinalState(), ()), (Mean(), ("step",)), (Energy(2), ("bptt", "step", "stream")),
-     (Last() + Energy(2), ("bptt", "step", "stream")), (EveryStep(), ("bptt", "page", "patch")),
-     (Energy(mirrored=True), ("bptt", "page", "step", "stream"))],
+     (Last() + Energy(2), ("bptt", "step", "stream")), (EveryStep(), ("bptt", "frames", "page", "patch")),
+     (EveryStep(state=True), ("bptt", "frames", "page", "patch", "sequence", "step")),
+     (Energy(mirrored=True), ("bptt", "frames", "page", "step", "stream"))],
 )  # fmt: skip
 def test_uses_that_a_readout_rejects(readout, uses):
-    for use in ("bptt", "page", "patch", "step", "stream"):
+    for use in USES:
         if use in uses:
             with pytest.raises(BadValue, match=r"^model: expected a readout that supports .* which "):
                 readout.check(use, "model")

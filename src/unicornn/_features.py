@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from unicornn import functional
 from unicornn.errors import BadValue
-from unicornn.readouts import LayerPass, Max, Mean, Readout
+from unicornn.readouts import EveryStep, LayerPass, Max, Mean, Readout
 
 MOMENTUM = 0.1
 """Smallest weight of a new batch in the running mean and variance."""
@@ -44,6 +46,35 @@ def segments(u: Tensor, lengths: Tensor | None, k: int) -> Iterator[tuple[Tensor
         begin, end = (lengths * i // k).to(u.device), (lengths * (i + 1) // k).to(u.device)
         steps = begin + torch.arange((N + k - 1) // k, device=u.device)[:, None]  # a size that can be traced
         yield u[steps.clamp(max=N - 1), torch.arange(u.shape[1], device=u.device)], end - begin
+
+
+def every_state(rnn: Any, u: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """y of every layer of a UnICORNN, then z, at every step of u (N, b, d): (N, b, 2·L·m), zero in the padding.
+
+    z is the difference of successive y, divided by the time step (Eq. (6)).
+    """
+    w, V, b, c, Lambda = weights = rnn.weights
+    mask, below, ys, zs = rnn._mask(None, u.shape[1]), [u], [], []
+    for l, a in enumerate(rnn.time_steps()):
+        source, matrix = below[l], V[l]
+        if Lambda is not None and Lambda[l] is not None:  # V y + Λ y' = [V Λ] (y, y')
+            source, matrix = torch.cat([source, below[l - weights.S]], 2), torch.cat([matrix, Lambda[l]], 1)
+        horizon = None if rnn.horizon is None else rnn.horizon[l]
+        y, _ = functional.unicornn(
+            source, functional.Weights([w[l]], [matrix], [b[l]], [c[l]]), dt=rnn.dt[l], alpha=rnn.alpha,
+            lengths=lengths, horizon=horizon, gradient=rnn.gradient, backend=rnn.backend,
+        )  # fmt: skip
+        before = torch.cat([torch.zeros_like(y[:1]), y[:-1]])
+        if horizon is not None:  # the step from there to z counts as well
+            before = before.detach().lerp(before, math.exp(-1 / horizon))
+        z = (y - before) / a
+        if lengths is not None:
+            inside = torch.arange(len(u), device=u.device)[:, None] < lengths.to(u.device)
+            z = torch.where(inside[:, :, None], z, 0.0)
+        below.append(y if mask is None else y * mask[l])
+        ys.append(y)
+        zs.append(z)
+    return torch.cat([*ys, *zs], 2)
 
 
 class Standardise(nn.BatchNorm1d):
@@ -145,6 +176,8 @@ class Features(nn.Module):
             before: Sum of the outputs (b, m) that led to this state, and their number (b, 1).
         """
         readout = self.readout
+        if readout == EveryStep(state=True):
+            return every_state(rnn, u, lengths)
         if readout.mirrored:  # u and -u as one batch
             u, lengths = torch.cat([u, -u], 1), None if lengths is None else lengths.repeat(2)
         averages = any(isinstance(part, Mean) for part in readout.parts)

@@ -227,9 +227,10 @@ class SequenceToSequence(Network):
     """
 
     def __init__(self, rnn: nn.Module, outputs: int, *, readout: str | Readout = "last", **options: Any) -> None:
-        if parse(readout) not in (Last(), EveryStep()):
-            raise BadValue(f"readout: expected 'last', which is read at every step, got {readout!r}")
-        super().__init__(rnn, outputs, readout=EveryStep(), **options)
+        each = EveryStep() if parse(readout) == Last() else parse(readout)
+        if not isinstance(each, EveryStep):
+            raise BadValue(f"readout: expected 'last', which is read at every step, or 'every_step', got {readout!r}")
+        super().__init__(rnn, outputs, readout=each, **options)
 
 
 class TextClassifier(Classifier):

@@ -201,6 +201,11 @@ class Max(Readout):
 class EveryStep(Readout):
     """The output of every step, for predictions at each of them: (N, b, m). Cannot be combined with others.
 
+    Args:
+        state: Whether to read y of every layer, then z, at every step: (N, b, 2·L·m). The first layer reacts to an
+            input at once, the last one only after all others. The layers run one after another, and memory for
+            gradients grows with N. For UnICORNN in one direction.
+
     Example:
         >>> import torch
         >>> from unicornn import UnICORNN
@@ -210,13 +215,30 @@ class EveryStep(Readout):
         torch.Size([100, 4, 2])
     """
 
-    name, stream_name = "every_step", "last"
+    state: bool = False
+    name = "every_step"
     all_outputs = True
+
+    def __post_init__(self) -> None:
+        checks.flag("state", self.state)
+
+    @property
+    def stream_name(self) -> str:  # type: ignore[override]
+        return "state" if self.state else "last"
+
+    def size(self, rnn: nn.Module) -> int:
+        if not self.state:
+            return output_width(rnn)
+        if not isinstance(rnn, UnICORNN) or rnn.bidirectional:
+            raise BadValue(f"state: expected False unless the layers are UnICORNN in one direction, got {self!r}")
+        return FinalState().size(rnn)
 
     def features(self, layers: LayerPass) -> Tensor:
         return layers.output
 
     def unsupported(self, use: str) -> str | None:
+        if self.state and use in ("sequence", "step"):
+            return "reads all layers at every step"
         return "has an output at every step" if use in ("bptt", "frames", "page", "patch") else None
 
 

@@ -108,7 +108,8 @@ def _gradient_profile(network: Network, kind: str, u: Tensor, target: Tensor) ->
     if network.readout in (Last(), EveryStep()):
         return theory.gradient_profile(network.rnn, u, loss)
     u = u.detach().requires_grad_()
-    (gradient,) = torch.autograd.grad(loss(network.features(network.rnn, u, None)), u)
+    features = network.features(network.rnn, u, None)
+    (gradient,) = torch.autograd.grad(loss(features[-1] if features.dim() == 3 else features), u)
     return gradient.double().flatten(1).norm(dim=1).cpu()
 
 
