@@ -60,13 +60,11 @@ def batch_sums(kind: str, output: Tensor, target: Tensor, sequences: int) -> Ten
     Accuracy is a fraction of the samples, RMSE the root of the mean squared error over them, and NRMSE the root of the
     squared error divided by the squared targets.
     """
-    if kind == "classify":
-        error, total = (output.argmax(1) == target).sum(), target.numel()
-    else:
-        error = (output - target).double().square().sum()
-        total = target.double().square().sum() if kind == "forecast" else target.numel()
+    classify = kind == "classify"
+    error = (output.argmax(1) == target).sum() if classify else (output - target).double().square().sum()
+    total = target.double().square().sum().item() if kind == "forecast" else target.numel()
     loss = mean_loss(output, target).item()
-    return torch.tensor([loss * sequences, sequences, float(error), float(total)], dtype=torch.float64)
+    return torch.tensor([loss * sequences, sequences, error.item(), total], dtype=torch.float64)
 
 
 def loss_and_metric(kind: str, sums: Tensor) -> tuple[float, float]:
