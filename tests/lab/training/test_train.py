@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from typer.testing import CliRunner
 
 from tests.lab.training import helpers
 from tests.lab.training.helpers import BIAS, after_each_step, config, evaluate, load_network, same, train, weights
 from unicornn import suggest_dt
 from unicornn.baselines import MODELS
 from unicornn.errors import BadValue, Diverged
-from unicornn.lab import tasks, training
+from unicornn.lab import cli, tasks, training
 from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
@@ -173,15 +175,22 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("kind", ["symlink", "fifo"])
-def test_a_lock_that_is_not_a_regular_file(tmp_path, kind):
-    (tmp_path / "run").mkdir()
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "folder"])
+@pytest.mark.parametrize("command", [("train", helpers.__file__), ("fit", "series.npz", "--target", "y")])
+def test_a_lock_that_is_not_a_regular_file(tmp_path, monkeypatch, kind, command):
+    monkeypatch.chdir(tmp_path)
+    np.savez("series.npz", X=np.eye(6), y=["a", "b"] * 3)
     other, lock = tmp_path / "other", tmp_path / "run/lock"
     other.write_text("precious")
-    lock.symlink_to(other) if kind == "symlink" else os.mkfifo(lock)
-    with pytest.raises(BadValue, match=r"^out: .*lock must be a regular file"), locked(tmp_path / "run"):
-        pass
+    lock.parent.mkdir()
+    {"symlink": lambda: lock.symlink_to(other), "fifo": lambda: os.mkfifo(lock), "folder": lock.mkdir}[kind]()
+    before = lock.lstat()
+    error = CliRunner().invoke(cli.app, [*command, "--out", "run"]).exception
+    assert isinstance(error, BadValue)
+    assert re.match(r"out: .*lock must be a regular file", str(error))
     assert other.read_text() == "precious"
+    assert lock.lstat() == before
+    assert [path.name for path in lock.parent.iterdir()] == ["lock"]
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
