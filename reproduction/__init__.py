@@ -1,0 +1,5 @@
+"""The paper's experiments: plans, the driver that trains and records them, and two comparisons."""
+
+from pathlib import Path
+
+RESULTS = Path(__file__).parent.parent / "results" / "reproduction"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from reproduction.plans import GROUPS, Planned, planned
-from reproduction.record import run_record
 from unicornn import UnICORNN
 from unicornn._files import write_json
 from unicornn.lab._run_folder import Run
@@ -29,6 +29,8 @@ from unicornn.lab.report import find_runs
 from unicornn.lab.training import load_network
 
 ROOT = Path(__file__).parent.parent
+COLUMNS = ("epoch", "seconds", "train_loss", "valid", "w_norm")  # prefixes of the recorded columns of metrics.csv
+MAX_EPOCHS = 60  # in a recorded curve, evenly spaced, including the first and the last
 
 
 def train(plan: Planned, folder: Path, data: list[str]) -> str:
@@ -73,15 +75,21 @@ def update_records(path: Path, runs: Iterable[Run]) -> None:
     for run in runs:
         name = run.path.name
         if run.finished or not records.get(name, {}).get("result"):
-            records[name] = {"name": name} | run_record(run) | network_record(run)
+            records[name] = {"name": name} | run_record(run)
     write_json(path, list(records.values()))
 
 
-def network_record(run: Run) -> dict[str, Any]:
-    """The number of test sequences, and the effective time steps Δt σ̂(c) (L, m) of psMNIST's best weights."""
-    record: dict[str, Any] = {}
-    if (path := run.path / "predictions.npz").exists():
-        record["test_sequences"] = len(np.load(path, allow_pickle=False)["target"])
+def run_record(run: Run) -> dict[str, Any]:
+    """Settings, protocol, versions, result and learning curve of a run; the number of its test sequences, and for
+    psMNIST the effective time steps Δt σ̂(c) (L, m) of the best weights."""
+    metrics = run.metrics[[name for name in run.metrics if name.startswith(COLUMNS) and name != "valid_loss"]]
+    metrics = metrics.iloc[np.unique(np.linspace(0, len(metrics) - 1, MAX_EPOCHS).round().astype(int))]
+    curve = {name: [float(f"{value:.5g}") for value in metrics[name]] for name in metrics}
+    command = re.sub(r" --(?:(?:out|data) \S+|resume)", "", run.config["command"])  # without this machine's folders
+    result = run.result if run.finished else None
+    record = run.config | {"command": command, "environment": run.environment, "result": result, "curve": curve}
+    if run.predictions is not None:
+        record["test_sequences"] = len(run.predictions["target"])
     if run.path.name.startswith("psmnist") and (run.path / "best.safetensors").exists():
         rnn = load_network(run).rnn
         if isinstance(rnn, UnICORNN):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from reproduction.record import RESULTS
+from reproduction import RESULTS
 from unicornn._files import write_json
 
 FILES = {"rr": "bidmc_rr", "hr": "bidmc_hr", "cifar10": "noise_cifar10", "psmnist": "psmnist_256", "imdb": "imdb"}

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from reproduction.record import RESULTS
+from reproduction import RESULTS
 from unicornn._files import write_json
 from unicornn.lab import tasks
 from unicornn.lab._environment import environment

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from docs.build.reproduction import RECIPES, commands
 from reproduction import __main__ as driver
-from reproduction import authors, plans, record
+from reproduction import authors, plans
 from tests.lab.training import helpers
 from unicornn.lab import cli
 from unicornn.lab.training import resolve, train
@@ -55,10 +55,6 @@ def test_driver_trains_resumes_and_records(tmp_path, monkeypatch, capsys):
     assert {"seed", "protocol", "training", "model_options", "environment"} <= set(kept)
     assert kept["command"].startswith("unicornn train")
     assert kept["result"]["epochs"] == kept["curve"]["epoch"][-1] == 1
-    monkeypatch.setattr(sys, "argv", ["record", str(tmp_path / "runs"), "--out", str(tmp_path / "a.json")])
-    record.main()
-    (again,) = json.loads((tmp_path / "a.json").read_text())
-    assert again.items() <= kept.items()
 
 
 def test_records_of_other_and_finished_runs_are_kept(tmp_path):

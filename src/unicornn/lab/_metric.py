@@ -19,8 +19,6 @@ class Metric:
     Example:
         >>> from unicornn.lab._metric import Metric
         >>> error = Metric("RMSE", more_is_better=False)
-        >>> error.better(0.5, 0.7), error.better(float("nan"), 0.7), error.better(0.5, None)
-        (True, False, True)
         >>> error.ranked([0.7, None, 0.5], value=lambda x: x)
         [0.5, 0.7, None]
     """
@@ -33,10 +31,6 @@ class Metric:
         if value is None or not math.isfinite(value):
             return math.inf
         return -value if self.more_is_better else value
-
-    def better(self, new: float | None, old: float | None) -> bool:
-        """Whether ``new`` is better than ``old``."""
-        return self.cost(new) < self.cost(old)
 
     def ranked(self, things: Iterable[T], value: Callable[[T], float | None]) -> list[T]:
         """Things in the order of their values, the best first; a stable sort."""
