@@ -12,7 +12,6 @@ Symbols: N length, b batch, m hidden size, L layers, k segments.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -25,6 +24,7 @@ from unicornn._energies import SCALE_UP
 from unicornn._energies import log_energies as log_energies
 from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn._ops.reference import energy as energy
+from unicornn._terms import parse_terms
 from unicornn.errors import BadType, BadValue
 
 POOLS = ("mean", "moments", "concat")
@@ -227,11 +227,9 @@ class EveryStep(Readout):
         return "state" if self.state else "last"
 
     def size(self, rnn: nn.Module) -> int:
-        if not self.state:
-            return output_width(rnn)
-        if not isinstance(rnn, UnICORNN) or rnn.bidirectional:
+        if self.state and (not hasattr(rnn, "time_steps") or rnn.bidirectional):
             raise BadValue(f"state: expected False unless the layers are UnICORNN in one direction, got {self!r}")
-        return FinalState().size(rnn)
+        return FinalState().size(rnn) if self.state else super().size(rnn)
 
     def features(self, layers: LayerPass) -> Tensor:
         return layers.output
@@ -384,9 +382,7 @@ def parse(readout: str | Readout) -> Readout:
         return readout
     names = {kind.name: kind for kind in _KINDS}
     try:
-        if not isinstance(readout, str) or len(readout) > 1000:
-            raise ValueError("not a text of up to 1,000 characters")
-        return _combined([_single(node, names) for node in _terms(ast.parse(readout.strip(), mode="eval").body)])
+        return _combined([names[name](**options) for name, options in parse_terms(readout)])
     except (BadType, BadValue):
         raise
     except (SyntaxError, ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
@@ -395,22 +391,6 @@ def parse(readout: str | Readout) -> Readout:
             f"readout: expected one of {known}, with options as in 'energy(segments=8)', or several as in "
             f"'last+energy', got {checks.describe(readout)}"
         ) from error
-
-
-def _terms(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*_terms(node.left), *_terms(node.right)]
-    return [node]
-
-
-def _single(node: ast.expr, names: dict[str, type[Readout]]) -> Readout:
-    if isinstance(node, ast.Name):
-        return names[node.id]()
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
-        raise ValueError("neither a name nor a name with options")
-    values = {str(each.arg): each.value for each in node.keywords}  # literals, or words without quotes
-    options = {name: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for name, v in values.items()}
-    return names[node.func.id](**options)
 
 
 __all__ = ["Energy", "EveryStep", "FinalState", "Last", "Mean", "Readout", "energy", "log_energies", "parse"]
