@@ -13,8 +13,8 @@ from docs.build.reproduction import finished_runs, grouped
 
 PAGE = "docs/accuracy.md"
 METHODS = {
-    "bank": "default (bank)", "minirocket": "MiniRocket + ridge", "network": 'model="network"', "both": 'model="both"',
-    "lstm": "LSTM of the network's size", "guess": "guessing",
+    "bank": "bank", "minirocket": "MiniRocket", "network": "network", "both": "both",
+    "lstm": "LSTM", "guess": "guess",
 }  # fmt: skip
 RATES = ("respiratory rate", "heart rate")  # errors, where all other sets have accuracies
 Results = Mapping[str, Any]
@@ -31,24 +31,27 @@ def _by_method(name: str, first: str, cell: Callable[[Results], str], sets: Sequ
     def build() -> list[str]:
         known = load_results("estimators")["sets"]
         rows = {key: {method: cell(known[key][method]) for method in METHODS if method in known[key]} for key in sets}
-        for key, row in rows.items():
-            row["size"] = "{n} × {N:,} × {d}".format(**known[key]["sizes"])
         if mean:
             rows["**mean**"] = {
                 m: f"{np.mean([np.mean(known[key][m]['scores']) for key in sets]):.3f}" for m in METHODS
             }
-            rows["**mean**"]["size"] = ""
         fields = " | ".join(map("{{{}}}".format, METHODS))
-        return table(rows, f"{first} | n × N × d | {' | '.join(METHODS.values())}", f"{{key}} | {{size}} | {fields}")
+        return table(rows, f"{first} | {' | '.join(METHODS.values())}", f"{{key}} | {fields}")
 
     part(PAGE, name)(build)
 
 
 SETS = [name for name in load_results("estimators")["sets"] if name not in RATES]
 _by_method("accuracy", "accuracy", lambda result: _score(result["scores"]), SETS, mean=True)
-_by_method("errors", "root mean squared error, per minute", lambda result: _score(result["scores"]), RATES)
+_by_method("errors", "RMSE, per minute", lambda result: _score(result["scores"]), RATES)
 _by_method("seconds", "CPU seconds", lambda result: f"{np.mean(result['seconds']):.1f}", [*SETS, *RATES])
 _by_method("megabytes", "MB", lambda result: f"{result['megabytes']:,}", [*SETS, *RATES])
+
+
+@part(PAGE, "sizes")
+def sizes() -> list[str]:
+    rows = {name: known["sizes"] for name, known in load_results("estimators")["sets"].items()}
+    return table(rows, "data set | series to fit | steps | channels", "{key} | {n:,} | {N:,} | {d}")
 
 
 @part(PAGE, "bank")
