@@ -231,6 +231,7 @@ def lorenz() -> list[str]:
         chosen, model = {"num_layers": 1, **settings(each[0])}, each[0]["model"]
         chosen |= outcome(each) | {"paper": published("lorenz96", model, F=chosen["F"])}
         model += ", state of all layers" if "state" in chosen.get("readout", "") else ""
+        model += f", {chosen['head_size']} neurons in the head" if chosen.get("head_size") else ""
         rows.append(chosen | {"model": model, "parameters": each[0]["parameters"]})
     rows.sort(key=lambda row: (row["F"], not row["model"].startswith("unicornn"), row["model"], row["test"]))
     return table(
