@@ -11,7 +11,8 @@ from torch.nn.utils import remove_weight_norm as remove_old_weight_norm
 from torch.nn.utils import weight_norm as old_weight_norm
 from torch.nn.utils.parametrizations import orthogonal, weight_norm
 
-from unicornn import UnICORNN, functional
+from unicornn import UnICORNN, UnICORNNCell, functional
+from unicornn.errors import BadValue
 
 L = 3
 
@@ -157,3 +158,44 @@ def test_weights_are_the_parameters_themselves():
     layer, u = changed("no longer pruned"), draw_input()
     assert all(t is p for t, p in zip(layer.weights.V, layer.V, strict=True))
     assert torch.equal(functional.unicornn(u, layer.weights, dt=layer.dt, alpha=layer.alpha)[0], layer(u)[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "other"),
+    [
+        (lambda **o: UnICORNN(3, 4, 2, **o), {"dt": 0.2}),
+        (lambda **o: UnICORNN(3, 4, 2, **o), {"dt": (0.1, 0.2)}),
+        (lambda **o: UnICORNN(3, 4, 2, bidirectional=True, **o), {"alpha": 2.0}),
+        (lambda **o: UnICORNNCell(3, 4, **o), {"alpha": 2.0}),
+    ],
+)
+def test_weights_of_another_dt_or_alpha_are_rejected(make, other, tmp_path):
+    layer = make()
+    torch.save(torch.nn.Sequential(layer).state_dict(), tmp_path / "weights.pt")
+    saved = torch.load(tmp_path / "weights.pt", weights_only=True)
+    torch.nn.Sequential(make()).load_state_dict(saved)
+    torch.nn.Sequential(make()).load_state_dict({name: t.half() for name, t in saved.items()})
+    for strict in (True, False):
+        with pytest.raises(BadValue, match=r"^dt, alpha: expected"):
+            torch.nn.Sequential(make(**other)).load_state_dict(saved, strict=strict)
+    saved["0._extra_state"] = saved["0._extra_state"][:1]
+    with pytest.raises(BadValue, match=r"^state_dict: expected"):
+        torch.nn.Sequential(make()).load_state_dict(saved)
+    del saved["0._extra_state"]
+    torch.nn.Sequential(make(**other)).load_state_dict(saved)
+
+
+def test_arguments_of_nn_lstm():
+    assert UnICORNN(3, 4, bias=True).flatten_parameters() is None
+    for options, error in (
+        ({"bias": False}, ValueError),
+        ({"proj_size": 2}, TypeError),
+        ({"batchfirst": True}, TypeError),
+    ):
+        with pytest.raises(error, match=f"^{next(iter(options))}: expected"):
+            UnICORNN(3, 4, **options)
+
+
+def test_a_time_step_by_name_points_to_suggest_dt():
+    with pytest.raises(TypeError, match=r"^dt: expected .*suggest_dt"):
+        UnICORNN(3, 4, dt="auto")

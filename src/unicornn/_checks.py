@@ -86,6 +86,9 @@ def per_layer(name: str, value: Any, L: int) -> tuple[float, ...]:
 
 def time_steps(dt: Any, L: int) -> tuple[float, ...]:
     """One ``dt`` per layer."""
+    if isinstance(dt, str):
+        hint = "unicornn.suggest_dt(length, input=...) suggests one for your sequences"
+        raise BadType(f"dt: expected a number or one per layer ({L}), got {describe(dt)}; {hint}")
     return per_layer("dt", dt, L)
 
 

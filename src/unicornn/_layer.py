@@ -14,7 +14,7 @@ from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
 from unicornn._ops.cpu.step import step as fast_step
-from unicornn._recurrent import Checked, Recurrent, Setting
+from unicornn._recurrent import Recurrent, SavedSettings, Setting
 from unicornn._state import State
 from unicornn._torch_internals import has_global_hooks
 from unicornn.errors import BadType, BadValue
@@ -31,6 +31,19 @@ def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper")
     nn.init.uniform_(c, *INITS[init])
 
 
+def _check_others(others: dict[str, Any]) -> None:
+    """Accepts ``bias=True`` of nn.LSTM and rejects other unknown arguments."""
+    for name, value in others.items():
+        if name == "bias":
+            if value is not True:
+                raise BadValue(f"bias: expected True (every layer has a bias), got {checks.describe(value)}")
+        elif name == "proj_size":
+            raise BadType("proj_size: expected nn.Linear(hidden_size, proj_size) after the layer, got an argument")
+        else:
+            close = checks.did_you_mean(name, UnICORNN.__init__.__annotations__)
+            raise BadType(f"{name}: expected an argument of UnICORNN, got an unknown one{close}")
+
+
 def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
     """The tensors of a ParameterList by name. Its own order is unreliable: removing a parametrisation or a pruning
     moves the parameter to the end, and tensors derived from others are not among its parameters."""
@@ -43,7 +56,7 @@ def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
         return [getattr(module, name) for name in names]
 
 
-class UnICORNN(Recurrent):
+class UnICORNN(SavedSettings, Recurrent):
     """L layers of undamped, independent, controlled oscillators (Eq. (6)) over a batch of sequences.
 
     Inputs and outputs are those of ``nn.LSTM``, including PackedSequence. Gradients need no stored states: the states
@@ -121,7 +134,9 @@ class UnICORNN(Recurrent):
         backend: str = "auto",
         device: Any = None,
         dtype: Any = None,
+        **others: Any,
     ) -> None:
+        _check_others(others)
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
         d, m, L = self.input_size, self.hidden_size, self.num_layers
         self.dt, self.alpha, self.horizon = dt, alpha, horizon
@@ -158,6 +173,9 @@ class UnICORNN(Recurrent):
             _initialise(self.w[i], self.V[i], self.b[i], self.c[i], self.init)
             if self.Lambda[i] is not None:
                 nn.init.kaiming_uniform_(self.Lambda[i], a=8.0, mode="fan_in")
+
+    def flatten_parameters(self) -> None:
+        """Does nothing: there is no cuDNN weight buffer. For code written for ``nn.LSTM``."""
 
     def extra_repr(self) -> str:
         dt = self.dt[0] if len(set(self.dt)) == 1 else self.dt
@@ -256,7 +274,7 @@ class UnICORNN(Recurrent):
         return start if batched else start.map(lambda t: t.squeeze(-2))
 
 
-class UnICORNNCell(Checked):
+class UnICORNNCell(SavedSettings):
     """One step of one layer, as nn.LSTMCell: ``y, z = cell(input, (y, z))``.
 
     Arguments as for ``UnICORNN``.

@@ -42,6 +42,37 @@ class Checked(nn.Module):
             super().__setattr__(name, value)
 
 
+class SavedSettings(Checked):
+    """A module whose ``state_dict`` includes dt and alpha: with other values, its weights mean something else.
+
+    Weights without them, saved elsewhere or put together by hand, can be loaded too.
+    """
+
+    dt: Any
+    alpha: Any
+
+    def get_extra_state(self) -> Tensor:
+        dt = self.dt if isinstance(self.dt, tuple) else (self.dt,)
+        return torch.tensor([*dt, self.alpha], dtype=torch.float64, device="cpu")
+
+    def set_extra_state(self, state: Any) -> None:
+        own = self.get_extra_state()
+        if not checks.is_dense(state) or state.shape != own.shape or not state.is_floating_point():
+            raise BadValue(f"state_dict: expected dt of {len(own) - 1} layers and alpha, got {checks.describe(state)}")
+        if not torch.equal(own.to(state.dtype), state.cpu()):  # weights may have been rounded to another dtype
+            *saved, alpha = state.tolist()
+            raise BadValue(
+                f"dt, alpha: expected those of the layer, {self.dt} and {self.alpha}, got weights for {saved} and "
+                f"{alpha}; create the layer with these, or delete '_extra_state' from the state_dict"
+            )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing: list[str] = args[2]
+        if (key := prefix + "_extra_state") in missing:
+            missing.remove(key)
+
+
 class Recurrent(Checked):
     """A stack of recurrent layers with nn.LSTM's interface.
 
