@@ -35,6 +35,7 @@ class FittedNetwork(Network):
     deviation: Tensor
     names: dict[str, list[str]]
     flat: bool
+    doubt: float
 
     @classmethod
     def of(cls, estimator: Any, what: str, gaps: bool = False) -> FittedNetwork:
@@ -73,6 +74,7 @@ class FittedNetwork(Network):
         names = {"channels": estimator.channel_names_, "classes": classes}
         network.names = {name: [str(each) for each in values] for name, values in names.items() if values is not None}
         network.flat = classes is None and estimator._flat
+        network.doubt = 0.0 if classes is None else estimator._doubt
         return network
 
     def prepare(self, u: Tensor) -> Tensor:
@@ -80,6 +82,6 @@ class FittedNetwork(Network):
 
     def finish(self, scores: Tensor) -> Tensor:
         if "classes" in self.names:
-            return scores.double().softmax(-1)
+            return (1 - self.doubt) * scores.double().softmax(-1) + self.doubt / scores.shape[-1]
         numbers = self.mean + self.deviation * scores.double()
         return numbers.squeeze(-1) if self.flat else numbers

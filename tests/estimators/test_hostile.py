@@ -178,6 +178,7 @@ FORGERIES = {
     "channels": put("config", "series", "channels", value=10**15),
     "names": put("config", "series", "channel_names", value=3),
     "classes": put("config", "target", "classes", value=["a"]),
+    "doubt": put("config", "target", "doubt", value=2),
     "scale": put("config", "series", "scale", value="auto"),
     "no classes": put("config", "target", "classes", value=None),
     "dtype": put("config", "target", "dtype", value="S1000000000"),

@@ -1,10 +1,14 @@
 """Accepted forms of X, missing values, scaling."""
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from unicornn.errors import BadValue
+from unicornn.errors import BadType, BadValue
 from unicornn.estimators._series import Scaling, read_series
 
 
@@ -25,6 +29,74 @@ def test_all_forms_give_the_same_series():
     check_same(as_series(X), *map(as_series, (list(X), frame, [pd.DataFrame(x) for x in X], objects)))
     swapped = X.transpose(0, 2, 1)
     check_same(as_series(X), *(as_series(form, layout="channels_first") for form in (swapped, list(swapped))))
+
+
+class FakeArray:
+    """Like xarray's DataArray."""
+
+    def __init__(self, values, dims):
+        self.values, self.dims = values, dims
+
+
+class FakeColumn(Sequence):
+    """Like a column of a Hugging Face dataset."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
+
+
+class FakeTable:
+    """Like a table of polars or Arrow."""
+
+    def __init__(self, frame):
+        self.to_pandas = lambda: frame
+
+
+def test_containers_of_other_libraries_give_the_same_series():
+    X = np.random.default_rng(0).normal(size=(4, 10, 3))
+    lists, swapped = [x.tolist() for x in X], X.transpose(0, 2, 1)
+    nested = pd.DataFrame({name: [pd.Series(x[:, i]) for x in X] for i, name in enumerate("abc")})  # as in sktime
+    cells = pd.DataFrame({name: [x[:, i].tolist() for x in X] for i, name in enumerate("abc")})
+    forms = [
+        nested, cells, FakeTable(cells), FakeTable(pd.Series(list(X))), FakeColumn(lists), pd.Series(list(X)),
+        pd.DataFrame({"series": list(X)}), torch.tensor(X, requires_grad=True), [torch.tensor(x) for x in X],
+        FakeArray(X, ("case", "time", "channel")), FakeArray(swapped, ("case", "channel", "time")),
+    ]  # fmt: skip
+    check_same(as_series(X), *map(as_series, forms))
+    check_same(as_series(X), as_series(FakeArray(X, ("case", "time", "channel")), layout="channels_first"))
+    check_same(as_series(X[:, :, 0]), as_series(FakeTable(pd.DataFrame(X[:, :, 0]))))
+    assert read_series(nested).channels == ["a", "b", "c"]
+    ragged = [x[: 5 + i] for i, x in enumerate(X)]
+    check_same(ragged, as_series(FakeColumn([x.tolist() for x in ragged])))
+
+
+@pytest.mark.parametrize(
+    ("X", "line"),
+    [
+        ({"a": [1.0, 2.0]}, r"list\(X\.values\(\)\)"),
+        (torch.nn.utils.rnn.pack_sequence([torch.zeros(3, 1)]), "pad_packed_sequence"),
+        (SimpleNamespace(data_vars={}, dims={}), r"X\.to_dataarray"),
+        (SimpleNamespace(column_names=["a"], features={}), r"X\['"),
+        (SimpleNamespace(collect=None), r"X\.collect"),
+        (SimpleNamespace(compute=None), r"X\.compute"),
+        (pd.DataFrame({"id": ["a", "a"], "x": [1.0, 2.0]}), r"X\.set_index\(\['id'"),
+        ([np.zeros((2, 5)), np.zeros((2, 7))], "layout='channels_first'"),
+    ],
+)
+def test_other_containers_are_rejected_with_the_line_that_converts(X, line):
+    with pytest.raises((BadType, BadValue), match=rf"^X(\[\d\])?: .*{line}"):
+        as_series(X)
+
+
+def test_nested_channels_need_equal_lengths():
+    with pytest.raises(BadValue, match=r"^X\[1\]: "):
+        as_series(pd.DataFrame({"a": [[1, 2], [3]], "b": [[1, 2], [3, 4]]}))
 
 
 def test_one_channel_needs_no_axis():

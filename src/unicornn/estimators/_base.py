@@ -121,6 +121,7 @@ class Estimator(Saved, SeriesTransformer):
         self._seed = arguments.seed_from(self.random_state)
         self._optimiser: torch.optim.Optimizer | None = None
         self.left_out_by_ = "series" if groups is None or len(np.unique(groups)) < 2 else "groups"
+        self._errors: np.ndarray | None = None
         self._describe(series, target)
         if self.model != "network" or self.scale == "auto":
             self._fit_bank(series, target, weights, groups)
@@ -190,6 +191,10 @@ class Estimator(Saved, SeriesTransformer):
                 self._network: Any
                 self._network, done = networks.fit_new(make, examples, validation, settings, dt, tell)
         self.dt_ = self._network.rnn.dt[0]
+        self._errors = None
+        if self.model == "network" and validation is not None and target.ndim == 2:
+            predictions = networks.outputs(self._network, validation.series, settings.batch_size)
+            self._errors = np.abs(predictions - validation.target.numpy()).astype(np.float64)
         self.history_: list[dict[str, float]] = done.history
         self.n_iter_, self.best_epoch_ = len(done.history), done.best_epoch
         self.stopped_by_ = done.stopped
@@ -213,7 +218,7 @@ class Estimator(Saved, SeriesTransformer):
             scaled = [self._scaling(x) for x in series]
             self.dt_ = networks.time_step_candidates(scaled, self.alpha)[0] if automatic else float(self.dt)
             self._network = self._new_network(settings, self.dt_)
-            self.models_, self.n_iter_, self.history_ = ("network",), 0, []
+            self.models_, self.n_iter_, self.history_, self._errors = ("network",), 0, [], None
             self._describe(series, target)
         if not hasattr(self, "_seed"):  # a loaded model has no training history
             self._seed, self.history_, self.n_iter_ = arguments.seed_from(self.random_state), [], 0

@@ -19,6 +19,7 @@ from unicornn.estimators._base import Estimator
 from unicornn.estimators._ridge import temperature
 from unicornn.estimators._series import naming_errors
 
+PSEUDO_SERIES = 0.1  # weight of equal probabilities in predict_proba, relative to that of one training series
 MAX_CLASS_BYTES = 1 << 16  # of a class in a saved model
 
 
@@ -97,7 +98,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             classes: All classes of all calls, in the first call; by default those in y.
         """
         if getattr(self, "models_", None) != ("network",):
-            self._learn_classes(self._check_labels(y if classes is None else classes))
+            self._learn_classes(self._check_labels(y if classes is None else classes), len(self._check_labels(y)))
         self._partial_fit(X, self._encode(y), sample_weight)
         return self
 
@@ -107,8 +108,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, (n, k)."""
-        return softmax(self._logits(X), 1)
+        """Probabilities of the classes, (n, k). They stay away from 0 and 1, the more the fewer the training series."""
+        return (1 - self._doubt) * softmax(self._logits(X), 1) + self._doubt / len(self.classes_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Most likely classes, (n,)."""
@@ -135,17 +136,17 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             np.unique(y)  # fails if classes cannot be compared
             return np.asarray(y)
 
-    def _learn_classes(self, labels: np.ndarray) -> None:
+    def _learn_classes(self, labels: np.ndarray, n: int) -> None:
         classes = np.unique(labels)
         if len(classes) < 2:
             raise BadValue(f"y: expected at least two classes, got {len(classes)} class, {classes.tolist()}")
         if self._continues_last_fit() and not np.array_equal(getattr(self, "classes_", classes), classes):
             raise BadValue(f"y: expected the classes of the last fit with warm_start, got {classes.tolist()}")
-        self.classes_ = classes
+        self.classes_, self._doubt = classes, PSEUDO_SERIES / (n + PSEUDO_SERIES)
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
         labels = self._check_labels(y)
-        self._learn_classes(labels[weights > 0])
+        self._learn_classes(labels[weights > 0], int(np.count_nonzero(weights)))
         return np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
 
     def _encode(self, y: Any) -> np.ndarray:
@@ -183,7 +184,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def _saved_target(self) -> dict[str, Any]:
         dtype = "O" if self.classes_.dtype == object else self.classes_.dtype.str
-        saved = {"classes": self.classes_.tolist(), "dtype": dtype}
+        saved = {"classes": self.classes_.tolist(), "dtype": dtype, "doubt": self._doubt}
         return saved | ({"temperature": self._temperature} if "bank" in self.models_ else {})
 
     def _restore_target(self, saved: dict[str, Any]) -> None:
@@ -191,5 +192,6 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         if dtype.itemsize > MAX_CLASS_BYTES or dtype.kind not in "biufUSO":
             raise BadValue(f"dtype: expected the dtype of classes, got {dtype.str}")
         self.classes_ = np.array(list(saved["classes"]), dtype=dtype)
+        self._doubt = checks.fraction("doubt", saved["doubt"])
         if "bank" in self.models_:
             self._temperature = checks.positive("temperature", saved["temperature"])

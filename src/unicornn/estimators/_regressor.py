@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
+from unicornn import _checks as checks
 from unicornn.errors import BadValue
 from unicornn.estimators._arguments import check_no_missing_targets
 from unicornn.estimators._base import Estimator
@@ -58,6 +60,36 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         numbers = sum(outputs) / len(outputs) * self._spread + self._centre
         return numbers[:, 0] if self._flat else numbers
 
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """Intervals that contain the target with probability ``coverage``: (n, 2), or (n, k, 2) for several targets.
+
+        They are predictions plus and minus a quantile of the errors for left-out series or groups (bank), or for the
+        validation series (network), so they assume that new series are like these.
+
+        Example:
+            >>> import numpy as np
+            >>> from unicornn.estimators import UnICORNNRegressor
+            >>> y = np.random.default_rng(0).uniform(0.2, 0.4, 80)
+            >>> X = np.sin(y[:, None] * np.arange(100))
+            >>> UnICORNNRegressor(random_state=0).fit(X[:60], y[:60]).predict_interval(X[60:]).shape
+            (20, 2)
+        """
+        checks.number("coverage", coverage, "a number between 0 and 1", lambda x: 0 < x < 1)
+        predictions = self.predict(X)
+        if self._errors is None:
+            raise BadValue(
+                f"model: expected 'bank', or 'network' with validation series, whose errors give intervals, got "
+                f"{self.model!r}"
+            )
+        n = len(self._errors)
+        rank = math.ceil((n + 1) * coverage)  # with the new series, one of n + 1 that are equally likely to be largest
+        if rank > n:
+            raise BadValue(f"coverage: expected at most {n / (n + 1):.3g} with {n} left-out series, got {coverage}")
+        half = np.sort(self._errors, axis=0)[rank - 1] * self._spread
+        centre = predictions.reshape(len(predictions), -1)
+        intervals = np.stack([centre - half, centre + half], -1)
+        return intervals[:, 0] if self._flat else intervals
+
     # Targets
 
     def _check_numbers(self, y: Any) -> np.ndarray:
@@ -92,6 +124,7 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def _finish_ridge(self, target: np.ndarray, weights: np.ndarray) -> dict[str, float]:
         errors = target[self._ridge.rows] - self._ridge.left_out
+        self._errors = np.abs(errors[np.isfinite(errors).all(1)])
         rmse = (np.sqrt((errors**2).mean(0)) * self._spread).tolist()
         return {"left_out_rmse": rmse[0]} if self._flat else {f"left_out_rmse_{k}": v for k, v in enumerate(rmse)}
 

@@ -205,6 +205,8 @@ def _tensors(estimator: Any) -> dict[str, Tensor]:
     if "network" in estimator.models_:
         arrays |= _scaling_arrays("scaling", estimator._scaling)
         arrays |= {f"network.{name}": t.cpu() for name, t in estimator._network.state_dict().items()}
+    if estimator._errors is not None:
+        arrays["errors"] = estimator._errors
     return {name: torch.as_tensor(a).contiguous() for name, a in arrays.items()}
 
 
@@ -272,6 +274,10 @@ def _restore(kind: type, config: dict[str, Any], tensors: dict[str, Tensor]) -> 
         estimator._scaling = _restore_scaling("scaling", tensors, d)
         state = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
         estimator._restore_network(config["network"], state)
+    errors = tensors.get("errors")
+    if errors is not None and errors.shape[1:] != (estimator._outputs(),):
+        raise ValueError(f"errors: expected {estimator._outputs()} columns, got shape {tuple(errors.shape)}")
+    estimator._errors = None if errors is None else errors.double().numpy()
     for name, prediction in estimator._predictions([np.zeros((2, d))]).items():  # the parts fit together
         if prediction.shape != (1, estimator._outputs()):
             raise ValueError(f"{name}: expected {estimator._outputs()} outputs, got {prediction.shape[1]}")

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.utils import check_array
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue, UnicornnError
+from unicornn.estimators._forms import unwrap
 
 LAYOUTS = ("channels_last", "channels_first")
 MISSING = ("error", "mask")
@@ -81,7 +83,8 @@ def read_series(X: Any, layout: str = "channels_last", missing: str = "error") -
 
     Args:
         X: Array (n, N) or (n, N, d); list (or array of objects) of arrays or DataFrames (N_i,) or (N_i, d); or
-            DataFrame whose index has two levels, series and time, and whose columns are the channels.
+            DataFrame whose index has two levels, series and time, and whose columns are the channels. ``unwrap`` lists
+            the containers of other libraries.
         layout: "channels_last", or "channels_first" for arrays (n, d, N) and lists of (d, N_i).
         missing: "error" raises an error that names the first missing value. "mask" repeats the last observed value and
             adds two channels per channel: 1 where it is missing, and the time since it was last observed.
@@ -95,10 +98,12 @@ def read_series(X: Any, layout: str = "channels_last", missing: str = "error") -
     checks.choice("layout", layout, LAYOUTS)
     checks.choice("missing", missing, MISSING)
     with naming_errors("X"):
-        found = _split(X, layout == "channels_first")
+        found = _split(unwrap(X, layout == "channels_first"), layout == "channels_first")
     for i, x in enumerate(found.series):
         if x.shape[1] != found.d:
-            raise BadValue(f"X[{i}]: expected {found.d} channels as in the first series, got {x.shape[1]}")
+            swapped = layout == "channels_last" and len({len(x) for x in found.series}) == 1
+            hint = "; for series (d, N), set layout='channels_first'" if swapped else ""
+            raise BadValue(f"X[{i}]: expected {found.d} channels as in the first series, got {x.shape[1]}{hint}")
     _warn_if_axes_look_swapped(found.series, layout)
     _check_finite(found.series, nan_allowed=missing == "mask")
     return replace(found, series=[_with_mask(x) for x in found.series]) if missing == "mask" else found
@@ -150,7 +155,7 @@ def _floating(array: np.ndarray) -> np.ndarray:
 
 
 def _one_series(x: Any, i: int) -> np.ndarray:
-    array = np.asarray(_fill_masked(x))
+    array = np.asarray(_fill_masked(x.detach().cpu() if isinstance(x, torch.Tensor) else x))
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
