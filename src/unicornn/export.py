@@ -239,6 +239,8 @@ def _prepared(model: Any, kind: str) -> Any:
         raise BadValue("kind: expected 'sequence' for both directions, one of which starts at the end, got 'step'")
     if isinstance(model, Network):
         model.check(kind, "kind")
+    if kind == "step" and isinstance(model, TextClassifier) and model.patch > 1:
+        raise BadValue(f"kind: expected 'sequence' for text in patches of {model.patch} words, got 'step'")
     model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
     _layers(model).batch_first = False
     if kind == "step" and isinstance(model, Network):
@@ -332,16 +334,18 @@ def _reproducible(model: Any, traced: _Sequence) -> tuple[Tensor, Tensor, float]
     exact, perturbed, generator = copy.deepcopy(model).double(), copy.deepcopy(model), torch.Generator().manual_seed(0)
     for V in _layers(perturbed).V:
         V.mul_(1 + torch.finfo(V.dtype).eps * torch.randn(V.shape, generator=generator).sign())
-    N = 2 * STEPS
+    segments = model.readout.segments * model.patch if isinstance(model, Network) else 1
+    fewest = max(FEWEST_STEPS, 2 * segments)  # half as many in the shortest sequence
+    N = 2 * max(STEPS, fewest)
     while True:
-        N //= 2
+        N = max(N // 2, fewest)
         u = _noise(model, N, b=2)
         wanted = traced.expected(model, u)
         rounding = max(
             _difference(traced.expected(perturbed, u), wanted),
             _difference(traced.expected(exact, u.double() if u.is_floating_point() else u), wanted),
         )
-        if N <= FEWEST_STEPS or rounding <= MOST_ROUNDING:
+        if fewest >= N or rounding <= MOST_ROUNDING:
             break
     if N < STEPS:
         logging.getLogger("unicornn").warning(
