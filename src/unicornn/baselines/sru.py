@@ -89,7 +89,9 @@ class SRU(Baseline):
         **common: Unpack[Common],
     ) -> None:
         options: dict[str, Any] = {
-            "highway_bias": checks.number("highway_bias", highway_bias, "a number in [-100, 100]", lambda x: abs(x) <= 100),
+            "highway_bias": checks.number(
+                "highway_bias", highway_bias, "a number in [-100, 100]", lambda x: abs(x) <= 100
+            ),
             "batch_norm": checks.flag("batch_norm", batch_norm),
         }
         super().__init__(input_size, hidden_size, num_layers, SRULayer, options, **common)

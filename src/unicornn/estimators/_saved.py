@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from importlib.resources import files
 from pathlib import Path
@@ -98,9 +99,9 @@ def load_estimator(source: str | Path, expected: type | None = None, **options: 
     if not isinstance(source, (str, Path)) or not str(source):
         raise BadType(f"source: expected the path of a folder, or a name on the Hub, got {checks.describe(source)}")
     folder = Path(source)
-    if not folder.exists() and isinstance(source, str) and source.count("/") == 1 and source[0] not in ".~/":
+    if not os.path.exists(folder) and isinstance(source, str) and source.count("/") == 1 and source[0] not in ".~/":
         folder = Path(snapshot_download(source, allow_patterns=[CONFIG, TENSORS], **options))
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike folder.is_dir(), False for names that are too long
         raise MissingData(f"source: expected a folder with {CONFIG} and {TENSORS}, found none at {source}")
     config = _read_config(folder / CONFIG)
     classes = {c.__name__: c for c in (UnICORNNClassifier, UnICORNNRegressor)}
