@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from docs.build import baselines, estimators, guides, long, reproduction, signals, speed, theory  # noqa: F401  they register parts
+from docs.build import (  # noqa: F401  they register parts
+    archive, baselines, estimators, guides, long, reproduction, signals, speed, theory,
+)  # fmt: skip
 from docs.build.pages import FIGURES, PARTS, ROOT, fill_page
 from unicornn._files import atomic_write
 

@@ -1,0 +1,169 @@
+"""Compares the default classifier with aeon's on a folder of datasets: ``python -m benchmarks.archive FOLDER``.
+
+FOLDER has NAME_TRAIN and NAME_TEST as .ts or .tsv files (UCR, UEA), and optionally published.csv files with published
+accuracies on the same splits. Each method and dataset runs in a separate process with one thread. Predictions are
+written in tsml-eval's format to --predictions, METHOD/Predictions/NAME/testResample0.csv; existing ones are not
+computed again. results/archive.csv summarises them, results/archive_published.csv has the published accuracies.
+
+All methods use their defaults. aeon's need series of equal length; shorter ones are padded with zeros.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+
+from benchmarks.estimators import in_new_process
+from unicornn._files import atomic_write, write_json
+from unicornn.estimators import UnICORNNClassifier
+from unicornn.lab._environment import environment
+from unicornn.lab.bench._measure import peak
+from unicornn.lab.fit import read
+
+RESULTS = Path(__file__).parent.parent / "results"
+AEON = {
+    "MiniRocket": ("convolution_based", "MiniRocketClassifier"),
+    "QUANT": ("interval_based", "QUANTClassifier"),
+    "Hydra": ("convolution_based", "HydraClassifier"),
+    "MR-Hydra": ("convolution_based", "MultiRocketHydraClassifier"),
+    "RDST": ("shapelet_based", "RDSTClassifier"),
+}
+METHODS = ("UnICORNN", *AEON)
+BINS = 10  # of confidence, for the calibration error
+
+
+def padded(series: list[np.ndarray], N: int) -> np.ndarray:
+    """Series (N_i, d) as aeon's (n, d, N), with zeros after the end of each."""
+    X = np.zeros((len(series), series[0].shape[1], N), np.float32)
+    for row, x in zip(X, series, strict=True):
+        row[:, : len(x)] = x.T
+    return X
+
+
+def predictions(method: str, files: tuple[Path, Path], seed: int) -> dict[str, Any]:
+    """Fits a method: classes, true labels, probabilities (n, classes), CPU seconds of fit and predict, megabytes."""
+    torch.set_num_threads(1)
+    train, test = (read(path) for path in files)
+    X, X_test, y = train.series, test.series, np.asarray(train.target).astype(str)
+    if method == "UnICORNN":
+        model: Any = UnICORNNClassifier(random_state=seed, n_jobs=1)
+    else:
+        module, name = AEON[method]
+        model = getattr(importlib.import_module(f"aeon.classification.{module}"), name)(random_state=seed)
+        N = max(len(x) for x in X + X_test)
+        X, X_test = padded(X, N), padded(X_test, N)  # type: ignore[assignment]
+    few = np.concatenate([np.flatnonzero(y == label)[:4] for label in np.unique(y)[:2]])
+    clone(model).fit(
+        X[few] if isinstance(X, np.ndarray) else [X[i] for i in few], y[few]
+    )  # compiles or loads the kernels
+    start = time.process_time()
+    model.fit(X, y)
+    fitted = time.process_time()
+    probabilities = model.predict_proba(X_test)
+    return {
+        "classes": list(model.classes_), "true": list(np.asarray(test.target).astype(str)), "n": len(X),
+        "N": max(map(len, train.series)), "d": train.series[0].shape[1], "probabilities": probabilities.tolist(),
+        "fit": fitted - start, "predict": time.process_time() - fitted, "megabytes": round(peak()),
+    }  # fmt: skip
+
+
+def write_predictions(path: Path, name: str, method: str, seed: int, found: dict[str, Any]) -> None:
+    """Writes tsml-eval's format; times are in milliseconds."""
+    p, classes = np.array(found["probabilities"]), np.array(found["classes"])
+    predicted = classes[p.argmax(1)]
+    accuracy = float((predicted == np.array(found["true"])).mean())
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([name, method, "TEST", seed, "MILLISECONDS", "classes: " + " ".join(classes)])
+    rows.writerow([f"n={found['n']}", f"N={found['N']}", f"d={found['d']}"])
+    fit, predict = round(1000 * found["fit"]), round(1000 * found["predict"])
+    rows.writerow([accuracy, fit, predict, 0, found["megabytes"], len(classes)])
+    index = {label: i for i, label in enumerate(classes)}
+    for label, guess, odds in zip(found["true"], predicted, p, strict=True):
+        rows.writerow([index.get(label, -1), index[guess], "", *(f"{value:.6g}" for value in odds)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def calibration_error(true: np.ndarray, p: np.ndarray) -> float:
+    """Expected calibration error of the most probable class: mean of |accuracy - confidence| over ten bins."""
+    confidence, hit = p.max(1), p.argmax(1) == true
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    return float(sum(abs((hit[bins == b] - confidence[bins == b]).sum()) for b in range(BINS)) / len(true))
+
+
+def summary(path: Path) -> dict[str, Any]:
+    """One row of results/archive.csv, from a file of predictions."""
+    with path.open(newline="", encoding="utf-8") as file:
+        (name, method, *_), sizes, result, *rows = csv.reader(file)
+    true, p = np.array([int(row[0]) for row in rows]), np.array([row[3:] for row in rows], float)
+    return {
+        "dataset": name, "method": method, "accuracy": round(float(result[0]), 4), "log_loss":
+        round(log_loss(true, p / p.sum(1, keepdims=True), labels=range(p.shape[1])), 4), "calibration_error":
+        round(calibration_error(true, p), 4), "fit_seconds": int(result[1]) / 1000, "predict_seconds":
+        int(result[2]) / 1000, "megabytes": int(result[4]), "classes": p.shape[1],
+    } | {key: int(value) for key, value in (item.split("=") for item in sizes)}  # fmt: skip
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def published(folder: Path, names: set[str]) -> list[dict[str, Any]]:
+    """Rows of all published.csv files below the folder, for the datasets measured."""
+    rows = []
+    for path in sorted(folder.rglob("published*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows += [row for row in csv.DictReader(file) if row["dataset"] in names]
+    columns = {key: None for row in rows for key in row}
+    return [{key: row.get(key, "") for key in columns} for row in rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder of datasets")
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--predictions", type=Path, default=Path("runs/archive"), help="folder of predictions")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of archive.csv and archive_published.csv")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    sets = {path.name.rpartition("_TRAIN")[0]: path for path in sorted(options.folder.rglob("*_TRAIN.ts*"))}
+    if not sets:
+        parser.error(f"folder: expected NAME_TRAIN.ts or .tsv files below {options.folder}, found none")
+    written = []
+    for name, train in sets.items():
+        for method in options.methods:  # in turn, so that all methods meet the same load of the machine
+            path = options.predictions / method / "Predictions" / name / f"testResample{options.seed}.csv"
+            if not path.exists():
+                files = train, train.with_name(train.name.replace("_TRAIN", "_TEST"))
+                found = in_new_process(predictions, method, files, options.seed)
+                if found is None:
+                    continue
+                write_predictions(path, name, method, options.seed, found)
+            written.append(summary(path))
+            print({key: written[-1][key] for key in ("dataset", "method", "accuracy", "fit_seconds")}, flush=True)
+    write_csv(options.out / "archive.csv", written)
+    if rows := published(options.folder, set(sets)):
+        write_csv(options.out / "archive_published.csv", rows)
+    run = {"command": "python -m benchmarks.archive FOLDER", "seed": options.seed, "datasets": len(sets)}
+    write_json(options.out / "archive.json", run | environment() | {"threads": 1})
+
+
+if __name__ == "__main__":
+    main()
