@@ -3,14 +3,14 @@
 FOLDER has NAME_TRAIN and NAME_TEST as .ts or .tsv files (UCR, UEA), and optionally published.csv files with published
 accuracies on the same splits. Each method and dataset runs in a separate process with one thread. Predictions are
 written in tsml-eval's format to --predictions, METHOD/Predictions/NAME/testResample0.csv; existing ones are not
-computed again. results/archive.csv summarises them, results/archive_published.csv has the published accuracies.
+computed again. results/archive.csv summarises them, results/archive_published.csv has the
+published accuracies, results/archive.json the environment.
 
 All methods use their defaults. aeon's need series of equal length; shorter ones are padded with zeros.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import importlib
 import io
@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
+from benchmarks import record
 from benchmarks.estimators import in_new_process
-from unicornn._files import atomic_write, write_json
+from unicornn._files import atomic_write
 from unicornn.estimators import UnICORNNClassifier
-from unicornn.lab._environment import environment
 from unicornn.lab.bench._measure import peak
 from unicornn.lab.fit import read
 
-RESULTS = Path(__file__).parent.parent / "results"
 AEON = {
     "MiniRocket": ("convolution_based", "MiniRocketClassifier"),
     "QUANT": ("interval_based", "QUANTClassifier"),
@@ -116,31 +116,11 @@ def summary(path: Path) -> dict[str, Any]:
     } | {key: int(value) for key, value in (item.split("=") for item in sizes)}  # fmt: skip
 
 
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    with atomic_write(path) as file:
-        file.write(text.getvalue().encode())
-
-
-def published(folder: Path, names: set[str]) -> list[dict[str, Any]]:
-    """Rows of all published.csv files below the folder, for the datasets measured."""
-    rows = []
-    for path in sorted(folder.rglob("published*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            rows += [row for row in csv.DictReader(file) if row["dataset"] in names]
-    columns = {key: None for row in rows for key in row}
-    return [{key: row.get(key, "") for key in columns} for row in rows]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = record.arguments(__doc__, "archive.json")
     parser.add_argument("folder", type=Path, help="folder of datasets")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--predictions", type=Path, default=Path("runs/archive"), help="folder of predictions")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of archive.csv and archive_published.csv")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     sets = {path.name.rpartition("_TRAIN")[0]: path for path in sorted(options.folder.rglob("*_TRAIN.ts*"))}
@@ -158,11 +138,11 @@ def main() -> None:
                 write_predictions(path, name, method, options.seed, found)
             written.append(summary(path))
             print({key: written[-1][key] for key in ("dataset", "method", "accuracy", "fit_seconds")}, flush=True)
-    write_csv(options.out / "archive.csv", written)
-    if rows := published(options.folder, set(sets)):
-        write_csv(options.out / "archive_published.csv", rows)
-    run = {"command": "python -m benchmarks.archive FOLDER", "seed": options.seed, "datasets": len(sets)}
-    write_json(options.out / "archive.json", run | environment() | {"threads": 1})
+    pd.DataFrame(written).to_csv(options.out.with_suffix(".csv"), index=False)
+    if tables := [pd.read_csv(path) for path in sorted(options.folder.rglob("published*.csv"))]:
+        published = pd.concat(tables)
+        published[published["dataset"].isin(sets)].to_csv(options.out.with_name("archive_published.csv"), index=False)
+    record.save(options.out, "archive FOLDER", {"seed": options.seed, "datasets": len(sets), "threads": 1})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ def folder(tmp_path):
 
 
 def run(folder, monkeypatch, *more):
-    monkeypatch.setattr("sys.argv", ["", str(folder), "--predictions", str(folder / "p"), "--out", str(folder), *more])
+    monkeypatch.setattr(
+        "sys.argv", ["", str(folder), "--predictions", str(folder / "p"), "--out", str(folder / "archive.json"), *more]
+    )
     archive.main()
     with (folder / "archive.csv").open() as file:
         return list(csv.DictReader(file))
