@@ -82,7 +82,9 @@ def ranks() -> Figure:
     from aeon.visualisation import plot_critical_difference
 
     accuracy = measured("accuracy")
-    figure, _ = plot_critical_difference(accuracy.to_numpy(), list(accuracy), test="wilcoxon", correction="holm")
+    figure, _ = plot_critical_difference(
+        accuracy.to_numpy(), list(accuracy), test="wilcoxon", correction="holm", width=7, textspace=2
+    )
     return figure
 
 
