@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from docs.build import (  # noqa: F401  they register parts
-    archive, baselines, estimators, guides, long, reproduction, signals, speed, theory,
-)  # fmt: skip
+    archive,
+    baselines,
+    estimators,
+    guides,
+    long,
+    reproduction,
+    signals,
+    speed,
+    theory,
+)
 from docs.build.pages import FIGURES, PARTS, ROOT, fill_page
 from unicornn._files import atomic_write
 
