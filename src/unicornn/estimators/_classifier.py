@@ -109,7 +109,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, (n, k). They stay away from 0 and 1, the more the fewer the training series."""
-        return (1 - self._doubt) * softmax(self._logits(X), 1) + self._doubt / len(self.classes_)
+        probabilities = softmax(self._logits(X), 1)  # raises an error first if the model is not fitted
+        return (1 - self._doubt) * probabilities + self._doubt / len(self.classes_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Most likely classes, (n,)."""

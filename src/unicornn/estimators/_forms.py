@@ -42,6 +42,8 @@ def unwrap(X: Any, channels_first: bool = False) -> Any:
         named = [i for i, name in enumerate(X.dims) if str(name).lower() in TIME_NAMES]
         array = np.asarray(X.values)
         return np.moveaxis(array, named[0], 2 if channels_first else 1) if array.ndim == 3 and named else array
+    if hasattr(X, "toarray"):
+        return X  # a sparse matrix, some of which look like a dict; scikit-learn names the conversion
     frame = hasattr(X, "columns") and hasattr(X, "iloc")
     if not frame:
         for attributes, line in REJECTED.items():
