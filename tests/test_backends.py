@@ -51,9 +51,9 @@ def test_other_devices_fall_back_with_one_warning(kind):
 
 @pytest.mark.usefixtures("without_triton")
 def test_a_gpu_without_triton_names_the_package_to_install():
-    with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda'.*pip install 'unicornn\[gpu\]'"):
+    with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda'.*pip install '\.\[gpu\]'"):
         assert pick_backend("auto", torch.device("cuda")) == "reference"
-    with pytest.raises(ImportError, match=r"^backend: .*pip install 'unicornn\[gpu\]'"):
+    with pytest.raises(ImportError, match=r"^backend: .*pip install '\.\[gpu\]'"):
         pick_backend("triton", torch.device("cuda"))
 
 

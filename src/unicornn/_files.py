@@ -82,10 +82,10 @@ def output_path(path: Any) -> Iterator[Path]:
 
     Example:
         >>> from unicornn._files import output_path
-        >>> with output_path("/dev/null/model.onnx") as temporary:
+        >>> with output_path("") as temporary:
         ...     pass
         Traceback (most recent call last):
-        unicornn.errors.BadValue: path: expected a file that can be written, got '/dev/null/model.onnx': Not a directory
+        unicornn.errors.BadValue: path: expected the path of a file to write, got ''
     """
     if not isinstance(path, (str, Path)) or not str(path) or "\0" in str(path):
         raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
