@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from unicornn._files import _abandoned, atomic_write, temporary_folder, write_json
+from unicornn._files import _abandoned, atomic_write, atomic_write_all, temporary_folder, write_json
 
 DEAD = 4_194_305  # larger than any process number of Linux
 HOST = socket.gethostname()
@@ -96,6 +96,21 @@ def test_threads_writing_one_path_do_not_tear_it(tmp_path):
         with contextlib.suppress(FileNotFoundError):
             assert path.read_text() in texts
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_threads_writing_several_files_leave_those_of_one_thread(tmp_path, monkeypatch):
+    replace, other = os.replace, threading.Thread(target=atomic_write_all, args=(tmp_path, {"a": b"y", "b": b"y"}))
+
+    def interrupted(source, path):
+        replace(source, path)
+        if path.name == "a" and threading.current_thread() is not other:  # between the first thread's two files
+            other.start()
+            other.join(0.5)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    atomic_write_all(tmp_path, {"a": b"x", "b": b"x"})
+    other.join()
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
 
 
 def test_a_name_of_255_bytes(tmp_path):

@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +18,7 @@ from typing import IO, Any
 from unicornn.errors import BadValue
 
 _PREFIX = ".unicornn-"
+_REPLACING = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -129,8 +131,9 @@ def atomic_write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        for name in contents:
-            os.replace(temporary / name, folder / name)
+        with _REPLACING:  # otherwise two threads could leave some files of each
+            for name in contents:
+                os.replace(temporary / name, folder / name)
 
 
 def _temporary_path(parent: Path) -> Path:
