@@ -83,7 +83,9 @@ def lstm(split: Split, seed: int, regress: bool) -> Predictions:
         with seeded(settings.seed):
             size = count(ours(d, outputs, dt, settings))
             m = next(m for m in range(2, 999) if count(Network(MODELS["lstm"](d, m), outputs)) >= size)
-            return Network(MODELS["lstm"](d, m), outputs)
+            rnn = MODELS["lstm"](d, m)
+            rnn.dt = (dt,)  # the estimator reports the time step
+            return Network(rnn, outputs)
 
     ours, _network.build_network = _network.build_network, network
     try:

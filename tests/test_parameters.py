@@ -194,6 +194,16 @@ def test_arguments_of_nn_lstm():
     ):
         with pytest.raises(error, match=f"^{next(iter(options))}: expected"):
             UnICORNN(3, 4, **options)
+    with pytest.raises(TypeError, match=r"^bias, batch_first: expected .* by name"):
+        UnICORNN(3, 4, 2, True, True)
+
+
+@pytest.mark.parametrize(("scale", "messages"), [(1e-3, 1), (1.0, 0), (0.0, 0), (1e4, 1)])
+def test_input_far_from_unit_scale_is_reported_once(scale, messages, caplog):
+    layer, u = UnICORNN(3, 4), scale * torch.randn(20, 2, 3)
+    for _ in range(2):
+        layer(u)
+    assert len([record for record in caplog.records if "scale it" in record.getMessage()]) == messages
 
 
 def test_a_time_step_by_name_points_to_suggest_dt():

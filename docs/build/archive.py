@@ -79,12 +79,14 @@ def datasets() -> list[str]:
 
 @figure("archive_ranks")
 def ranks() -> Figure:
+    import matplotlib.pyplot as plt
     from aeon.visualisation import plot_critical_difference
 
     accuracy = measured("accuracy")
     figure, _ = plot_critical_difference(
         accuracy.to_numpy(), list(accuracy), test="wilcoxon", correction="holm", width=7, textspace=2
     )
+    plt.close(figure)  # aeon draws with pyplot, which keeps open figures
     return figure
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 import reprlib
 from collections.abc import Callable, Iterable
@@ -15,6 +16,8 @@ from unicornn.errors import BadType, BadValue
 
 SIZE = 2**24
 """Largest size of a dimension; more would exhaust the memory of most machines before anything is computed."""
+UNUSUAL_SCALE = 100.0
+"""Factor between the root mean square of an input and 1 beyond which a message is logged."""
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
@@ -44,6 +47,15 @@ def is_dense(value: Any) -> bool:
     if not isinstance(value, Tensor) or value.layout != torch.strided:
         return False
     return not (value.is_meta or value.is_nested or value.is_quantized)
+
+
+def log_unusual_scale(u: Tensor) -> None:
+    """Logs a message if the first steps of u (N, b, d) are far from unit scale."""
+    scale = float(u.detach()[:1000].double().square().mean().sqrt()) if is_dense(u) else 1.0
+    if math.isfinite(scale) and scale and not 1 / UNUSUAL_SCALE <= scale <= UNUSUAL_SCALE:
+        logging.getLogger("unicornn").warning(
+            "unicornn: the input has a root mean square of %.1e; layers learn best from inputs near 1: scale it", scale
+        )
 
 
 def number(name: str, value: Any, expected: str, ok: Callable[[float], bool] = math.isfinite) -> float:

@@ -16,7 +16,7 @@ from unicornn._backends import BACKENDS
 from unicornn._ops.cpu.step import step as fast_step
 from unicornn._recurrent import Recurrent, SavedSettings, Setting
 from unicornn._state import State
-from unicornn._torch_internals import has_global_hooks
+from unicornn._torch_internals import any_mode_active, has_global_hooks
 from unicornn.errors import BadType, BadValue
 
 INITS = {"paper": (-0.1, 0.1), "spread": (-3.0, 3.0)}
@@ -31,8 +31,11 @@ def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper")
     nn.init.uniform_(c, *INITS[init])
 
 
-def _check_others(others: dict[str, Any]) -> None:
+def _check_others(positional: tuple[Any, ...], others: dict[str, Any]) -> None:
     """Accepts ``bias=True`` of nn.LSTM and rejects other unknown arguments."""
+    if positional:
+        given = ", ".join(map(checks.describe, positional))
+        raise BadType(f"bias, batch_first: expected options after num_layers by name (batch_first=True), got {given}")
     for name, value in others.items():
         if name == "bias":
             if value is not True:
@@ -120,7 +123,7 @@ class UnICORNN(SavedSettings, Recurrent):
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
-        *,
+        *positional: Any,
         dt: float | Sequence[float] = 0.1,
         alpha: float = 1.0,
         horizon: float | Sequence[float] | None = None,
@@ -136,7 +139,7 @@ class UnICORNN(SavedSettings, Recurrent):
         dtype: Any = None,
         **others: Any,
     ) -> None:
-        _check_others(others)
+        _check_others(positional, others)
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
         d, m, L = self.input_size, self.hidden_size, self.num_layers
         self.dt, self.alpha, self.horizon = dt, alpha, horizon
@@ -148,6 +151,7 @@ class UnICORNN(SavedSettings, Recurrent):
         self.init = checks.choice("init", init, INITS)
         self.gradient = checks.choice("gradient", gradient, functional.GRADIENTS)
         self.backend = checks.choice("backend", backend, BACKENDS)
+        self._scale_checked = False
         D = 2 if bidirectional else 1
         self.state_rows, self.state_widths = D * L, (m, m)
         self._names = tuple(map(str, range(D * L)))  # of the tensors in a ParameterList
@@ -211,6 +215,9 @@ class UnICORNN(SavedSettings, Recurrent):
     def _run(
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
     ) -> tuple[Tensor, State]:
+        if not (self._scale_checked or torch.compiler.is_compiling() or any_mode_active()):
+            self._scale_checked = True
+            checks.log_unusual_scale(u)
         options: dict[str, Any] = {"dt": self._dt, "alpha": self.alpha, "state": state, "lengths": lengths}
         options |= {"output": output, "mask": mask, "backend": self.backend}
         options["horizon"] = None if self.horizon is None else self._per_direction(self.horizon)
