@@ -215,7 +215,7 @@ class UnICORNN(SavedSettings, Recurrent):
     def _run(
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
     ) -> tuple[Tensor, State]:
-        if not (self._scale_checked or torch.compiler.is_compiling() or any_mode_active()):
+        if not (torch.compiler.is_compiling() or self._scale_checked or any_mode_active()):
             self._scale_checked = True
             checks.log_unusual_scale(u)
         options: dict[str, Any] = {"dt": self._dt, "alpha": self.alpha, "state": state, "lengths": lengths}

@@ -30,6 +30,7 @@ def test_opcheck_of_the_backward_op_with_strided_tensors(every, keep):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's, in its own compiler
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("options", [{}, {"skip_layers": 2}, {"bidirectional": True}, {"gradient": "stored"}], ids=str)
 @pytest.mark.parametrize("output", ["all", "last"])
