@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from tests.fuzz_targets import Refused, Target, not_started, targets
 from unicornn import State, theory
@@ -52,8 +53,13 @@ def attempt(target: Target, name: str, value: Any) -> str:
             words = {word.split("[")[0].split(".")[0] for word in said.replace(",", " ").split()}
             if {name, ALSO.get(name)} & words or (name == "weights" and words & {"w", "V", "b", "c", "Lambda"}):
                 return "named"
-            if isinstance(value, (torch.Tensor, Weights, nn.Module)) and words & {*target.arguments, "input"}:
+            if isinstance(value, (torch.Tensor, Weights, nn.Module, PackedSequence)) and words & {
+                *target.arguments,
+                "input",
+            }:
                 return "named"  # possibly valid, but not with the other arguments
+            if name == "loss" and callable(value):
+                return "named"
             return f"names {said[:60]!r}, not the argument"
         except ImportError as error:
             return "named" if str(error).startswith("backend:") else f"{type(error).__name__}: {error}"

@@ -138,9 +138,9 @@ class Recurrent(Checked):
     def _input(self, input: Any, lengths: Any) -> tuple[Tensor, Tensor | None, bool, PackedSequence | None]:
         """Input (N, b, d); lengths (b,) or None; whether the input was batched; the PackedSequence, if it was one."""
         if isinstance(input, PackedSequence):
+            u, ends = self._unpacked(input)
             if lengths is not None:
                 raise BadValue("lengths: expected None with a PackedSequence, which has lengths, got some")
-            u, ends = self._unpacked(input)
             return u, ends.to(u.device), True, input
         u, batched = self._time_first(input)
         if lengths is None:
