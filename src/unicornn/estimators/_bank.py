@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
 from unicornn.estimators._oscillators import Oscillators, views
-from unicornn.estimators._pooling import NAMES, pooled, pooled_names, summaries
+from unicornn.estimators._pooling import LIVE_NAMES, NAMES, pooled, pooled_names, summaries
 from unicornn.estimators._series import Scaling, Series, SeriesSet, naming_errors
 from unicornn.estimators._transformer import SeriesTransformer
 
@@ -51,6 +51,8 @@ class OscillatorBank(SeriesTransformer):
         overlap: Number of windows that cover a step: windows of W steps start every W / overlap steps, and half as
             often if W is at most 64.
         quantiles: Quantiles of the training set; the fraction of windows above each of them is a feature.
+        live: Whether to use only features that can be updated sample by sample, for ``Stream`` without a window: no
+            series standardised by its own deviation, no quartiles.
         layout: "channels_last", or "channels_first" for arrays (n, d, N).
         missing: "error", or "mask" to accept missing values (NaN).
         random_state: Seed of the oscillators.
@@ -82,6 +84,7 @@ class OscillatorBank(SeriesTransformer):
     smallest_window: int = 8
     overlap: int = 8
     quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    live: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draws the oscillators and estimates scales and levels from X; y is ignored. See ``read_series`` for X."""
@@ -110,7 +113,8 @@ class OscillatorBank(SeriesTransformer):
         series = [self._scaling(x) for x in series]
         varying = np.flatnonzero([any(x[:, i].any() for x in series) for i in range(self.n_channels_)])
         layers: list[Oscillators] = []
-        drawn = views(max(len(x) for x in series), smallest, overlap, pairs=len(varying) > 1)
+        live = checks.flag("live", self.live)
+        drawn = views(max(len(x) for x in series), smallest, overlap, pairs=len(varying) > 1, live=live)
         for view in drawn:
             tell(len(layers) / len(drawn))
             if view.pairs:
@@ -123,11 +127,16 @@ class OscillatorBank(SeriesTransformer):
 
     def _set_layers(self, layers: list[Oscillators]) -> None:
         self._layers = layers
-        self.windows_ = [layer.view.W for layer in layers if layer.view.kind == "scaled_increments"]
+        kind = "level" if self.live else "scaled_increments"
+        self.windows_ = [layer.view.steps for layer in layers if layer.view.kind == kind]
+
+    @property
+    def _summary_names(self) -> tuple[str, ...]:
+        return LIVE_NAMES if self.live else NAMES
 
     def _features(self, series: Series, tell: Tell = _nobody) -> np.ndarray:
-        """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles; with several channels 4 (m // 2) · (5 + q) more
-        for each window."""
+        """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles, or · (24 + 3 q) + 10 d with ``live``; with
+        several channels 4 (m // 2) · (5 + q) more for each window."""
         series = [self._scaling(x) for x in series]
         # A layer takes many small steps, which torch's threads would not share well: each thread runs whole layers.
         threads = torch.get_num_threads()
@@ -139,7 +148,7 @@ class OscillatorBank(SeriesTransformer):
                     tell(len(features) / len(self._layers))
         finally:
             torch.set_num_threads(threads)
-        return np.concatenate([*features, summaries(series)], 1)
+        return np.concatenate([*features, summaries(series, self._summary_names)], 1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names such as "w8_increments_logE0_mean" (window, input, quantity and oscillator, pooling), and
@@ -150,11 +159,11 @@ class OscillatorBank(SeriesTransformer):
             for layer in self._layers
             for name in pooled_names(layer, [float(q) for q in self.quantiles])
         ]
-        names += [f"channel{i}_{name}" for name in NAMES for i in range(self.n_channels_)]
+        names += [f"channel{i}_{name}" for name in self._summary_names for i in range(self.n_channels_)]
         return np.asarray(names, dtype=object)
 
     def _feature_kinds(self) -> np.ndarray:
         """Kind of each feature, (p,): 0 for single oscillators, 1 for pairs, 2 for summary statistics."""
         counts = [(int(layer.view.pairs), len(pooled_names(layer, list(self.quantiles)))) for layer in self._layers]
-        counts.append((2, len(NAMES) * self.n_channels_))
+        counts.append((2, len(self._summary_names) * self.n_channels_))
         return np.repeat(*np.transpose(counts))

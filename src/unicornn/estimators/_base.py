@@ -37,6 +37,7 @@ class Estimator(Saved, SeriesTransformer):
     hidden_size: int = 64
     num_layers: int = 2
     scale: str = "dataset"
+    live: bool = False
     dt: float | str = "auto"
     alpha: float = 1.0
     readout: str = "energy"
@@ -143,7 +144,7 @@ class Estimator(Saved, SeriesTransformer):
             scales = (self.scale_,)
         self._ridge: Ridge
         for i, scale in enumerate(scales):
-            scaled, bank = self._scaled(series, scale), OscillatorBank(random_state=self._seed)
+            scaled, bank = self._scaled(series, scale), OscillatorBank(random_state=self._seed, live=self.live)
             name = "bank" if len(scales) == 1 else f"bank, scale={scale}"
             with self._threads(), progress_bar(name, 1.0, enabled=bool(self.verbose)) as tell:
                 bank._fit_series(scaled, lambda done: tell(FIT_PART * done))
@@ -335,7 +336,8 @@ class Estimator(Saved, SeriesTransformer):
         checks.not_negative("alpha", given["alpha"])
         checks.horizon(given["horizon"], given["num_layers"])
         checks.fraction("validation_fraction", given["validation_fraction"])
-        checks.flag("warm_start", given["warm_start"])
+        for name in ("live", "warm_start"):
+            checks.flag(name, given[name])
         parse(self.readout)
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))

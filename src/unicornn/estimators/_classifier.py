@@ -35,6 +35,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             by its own, if level and amplitude say more about a speaker or a sensor than about the class. "auto": the
             one with which the bank has smaller errors on left-out series, or on left-out ``groups``; twice the time.
             ``partial_fit`` treats "auto" as "dataset".
+        live: Whether the bank uses only features that can be updated sample by sample, so that ``Stream`` answers over
+            all samples so far without a window; a little less accurate.
         hidden_size, num_layers, alpha, readout, horizon: Options of the network, see ``UnICORNN`` and
             ``models.Network``.
         segments: Number of equal segments of each series in which the network measures energies, with

@@ -74,11 +74,12 @@ class View(NamedTuple):
         return _window_starts(max(1, N // self.pace), self.W, self.hop)
 
 
-def views(longest: int, smallest_window: int, overlap: int, pairs: bool) -> list[View]:
+def views(longest: int, smallest_window: int, overlap: int, pairs: bool, live: bool = False) -> list[View]:
     """Views of all octaves, from ``smallest_window`` steps to the longest series; those of pairs come last.
 
     Long windows are averaged to at most 64 samples, because shorter windows cover their fast oscillations. They are
-    cheap then and can overlap a lot, so that an event is found wherever it is. "scaled_increments" uses every step.
+    cheap then and can overlap a lot, so that an event is found wherever it is. "scaled_increments" uses every step; it
+    depends on the whole series and is left out with ``live``.
     """
     octaves = smallest_window * 2 ** np.arange(64.0)
     single = []
@@ -87,7 +88,8 @@ def views(longest: int, smallest_window: int, overlap: int, pairs: bool) -> list
         samples = min(-(-W // pace), max(1, longest // pace))
         hop = max(1, samples // overlap) if pace > 1 else max(min(2, W), 2 * W // overlap)
         single += [View(kind, samples, pace, hop) for kind in ("level", "shape", "increments")]
-        single.append(View("scaled_increments", W, 1, max(1, W // FULL_RATE_OVERLAP)))
+        if not live:
+            single.append(View("scaled_increments", W, 1, max(1, W // FULL_RATE_OVERLAP)))
     paired = [view._replace(pairs=True) for view in single if view.kind in ("shape", "increments")]
     return single + paired if pairs else single
 

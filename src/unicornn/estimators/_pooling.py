@@ -5,8 +5,12 @@ The kernel is in ``_pooling_kernels``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from unicornn._ops.cpu import launch
 from unicornn.estimators._oscillators import Oscillators
@@ -18,6 +22,9 @@ NAMES = (
 )  # fmt: skip
 """Summary statistics of each channel, above all for very short series; positions are fractions of the length."""
 
+LIVE_NAMES = tuple(name for name in NAMES if name not in ("lower_quartile", "median", "upper_quartile"))
+"""Those that can be updated sample by sample."""
+
 
 def pooled_names(layer: Oscillators, quantiles: list[float]) -> list[str]:
     """Names of the pooled features, in order, such as "logE0_mean"."""
@@ -27,6 +34,55 @@ def pooled_names(layer: Oscillators, quantiles: list[float]) -> list[str]:
     return names + [f"{name}_{pool}" for pool in of_energies for name in layer.names[layer.n_phases :]]
 
 
+class Pools(NamedTuple):
+    """Running statistics of a layer's F quantities over the windows of n series.
+
+    sums: (n, 3, F), of the values, their squares, and their products with the window's index. extremes: (n, 2, F),
+    maxima of the values and of their negatives. counts: (n, q + 1, F), windows above each level; crossings of the
+    median. side: (n, F), whether the previous window was above the median; -1 before the first. seen: (n,), windows.
+    """
+
+    sums: np.ndarray
+    extremes: np.ndarray
+    counts: np.ndarray
+    side: np.ndarray
+    seen: np.ndarray
+
+    @classmethod
+    def empty(cls, n: int, layer: Oscillators) -> Pools:
+        F, q = len(layer.names), len(layer.levels)
+        return cls(
+            np.zeros((n, 3, F)), np.full((n, 2, F), -np.inf, np.float32), np.zeros((n, q + 1, F), np.float32),
+            np.full((n, F), -1.0, np.float32), np.zeros(n, np.int64),
+        )  # fmt: skip
+
+    def add(self, layer: Oscillators, rows: Sequence[int] | np.ndarray, sizes: Any, values: Tensor) -> None:
+        """Adds the quantities (k, F) of windows; each of the series ``rows`` has ``sizes`` consecutive ones."""
+        levels = np.concatenate([layer.levels.reshape(-1, len(layer.names)), layer.middle[None]])
+        kernel = launch.kernel("unicornn.estimators._pooling_kernels", "pool")
+        launch.share_out(
+            kernel, torch.float32, len(rows), min(torch.get_num_threads(), len(rows)), values.contiguous().numpy(),
+            np.asarray(rows), np.concatenate([[0], np.cumsum(sizes)]), levels, *self,
+        )  # fmt: skip
+
+    def features(self, layer: Oscillators) -> np.ndarray:
+        """Features (n, len(pooled_names)) in float32."""
+        n, q, windows = len(self.seen), len(layer.levels), self.seen.astype(np.float64)[:, None]
+        mean, square = self.sums[:, 0] / windows, self.sums[:, 1] / windows
+        variance = square - mean**2
+        deviation = np.sqrt(np.where(variance > 1e-10 * square, variance, 0))  # smaller ones are rounding errors
+        energies = slice(layer.n_phases, None)
+        above = (self.counts[:, :q, energies] / windows[:, :, None]).reshape(n, -1)
+        crossings = self.counts[:, q, energies] / np.maximum(windows - 1, 1)
+        features: list[np.ndarray] = [
+            mean, self.extremes[:, 0], -self.extremes[:, 1], deviation[:, energies], above, crossings,
+        ]  # fmt: skip
+        if not layer.view.pairs:  # covariance with the window's index, scaled to unit deviation
+            slope = (self.sums[:, 2] / windows - mean * (windows - 1) / 2) / np.sqrt(np.maximum(windows**2 - 1, 1) / 12)
+            features.append(np.where(deviation > 0, slope, 0)[:, energies])
+        return np.concatenate(features, 1, dtype=np.float32)
+
+
 def pooled(series: Series, layer: Oscillators) -> np.ndarray:
     """Features (n, len(pooled_names)) in float32.
 
@@ -34,39 +90,14 @@ def pooled(series: Series, layer: Oscillators) -> np.ndarray:
     the fraction of consecutive windows on different sides of the median, and the trend along the series. Windows are
     processed in batches, so that memory does not grow with the length.
     """
-    n, F, q = len(series), len(layer.names), len(layer.levels)
-    starts = [layer.view.starts(len(x)) for x in series]
-    sums = np.zeros((n, 3, F))  # of the values, their squares, and their products with the window's index
-    extremes = np.full((n, 2, F), -np.inf, np.float32)  # maxima of the values and of their negatives
-    counts = np.zeros((n, q + 1, F), np.float32)  # windows above each level; crossings of the median
-    side = np.full((n, F), -1.0, np.float32)  # whether the previous window was above the median; -1 before the first
-    seen = np.zeros(n, np.int64)  # windows so far
-    levels = np.concatenate([layer.levels.reshape(q, F), layer.middle[None]])
-    kernel = launch.kernel("unicornn.estimators._pooling_kernels", "pool")
-    for rows, sizes, values in layer.run(series, starts):
-        cuts = np.concatenate([[0], np.cumsum(sizes)])
-        launch.share_out(
-            kernel, torch.float32, len(rows), min(torch.get_num_threads(), len(rows)), values.contiguous().numpy(),
-            np.array(rows), cuts, levels, sums, extremes, counts, side, seen,
-        )  # fmt: skip
-    windows = np.array([len(each) for each in starts], dtype=np.float64)[:, None]
-    mean, square = sums[:, 0] / windows, sums[:, 1] / windows
-    variance = square - mean**2
-    deviation = np.sqrt(np.where(variance > 1e-10 * square, variance, 0))  # smaller ones are rounding errors
-    energies = slice(layer.n_phases, None)
-    above = (counts[:, :q, energies] / windows[:, :, None]).reshape(n, -1)
-    crossings = counts[:, q, energies] / np.maximum(windows - 1, 1)
-    features: list[np.ndarray] = [
-        mean, extremes[:, 0], -extremes[:, 1], deviation[:, energies], above, crossings,
-    ]  # fmt: skip
-    if not layer.view.pairs:  # covariance with the window's index, scaled to unit deviation
-        slope = (sums[:, 2] / windows - mean * (windows - 1) / 2) / np.sqrt(np.maximum(windows**2 - 1, 1) / 12)
-        features.append(np.where(deviation > 0, slope, 0)[:, energies])
-    return np.concatenate(features, 1, dtype=np.float32)
+    pools = Pools.empty(len(series), layer)
+    for rows, sizes, values in layer.run(series, [layer.view.starts(len(x)) for x in series]):
+        pools.add(layer, rows, sizes, values)
+    return pools.features(layer)
 
 
-def summaries(series: Series) -> np.ndarray:
-    """The statistics ``NAMES`` of every channel of series (N_i, d): (n, 13 d) in float32.
+def summaries(series: Series, names: Sequence[str] = NAMES) -> np.ndarray:
+    """The named statistics of every channel of series (N_i, d): (n, len(names) · d) in float32.
 
     Example:
         >>> import numpy as np
@@ -74,7 +105,8 @@ def summaries(series: Series) -> np.ndarray:
         >>> dict(zip(NAMES, summaries([np.array([[1.0], [2.0], [6.0]])])[0].tolist()))["mean"]
         3.0
     """
-    return np.stack([_summary(x.astype(np.float64)).ravel() for x in series]).astype(np.float32)
+    rows = [NAMES.index(name) for name in names]
+    return np.stack([_summary(x.astype(np.float64))[rows].ravel() for x in series]).astype(np.float32)
 
 
 def _summary(x: np.ndarray) -> np.ndarray:

@@ -188,6 +188,7 @@ def _config(estimator: Any) -> dict[str, Any]:
         bank = estimator._bank
         config["bank"] = {
             "quantiles": [float(q) for q in bank.quantiles],
+            "live": bool(bank.live),
             "views": [layer.view._asdict() for layer in bank._layers],
             "penalty": estimator._ridge.penalty,
         }
@@ -293,7 +294,8 @@ def _restore_scaling(prefix: str, tensors: dict[str, Tensor], d: int) -> Scaling
 
 
 def _restore_bank(options: dict[str, Any], tensors: dict[str, Tensor], d: int) -> OscillatorBank:
-    bank = OscillatorBank(quantiles=[float(q) for q in options["quantiles"]])
+    live = checks.flag("live", options.get("live", False))
+    bank = OscillatorBank(quantiles=[float(q) for q in options["quantiles"]], live=live)
     bank._learn_channels(SeriesSet([np.zeros((1, d))]))
     bank._scaling = _restore_scaling("bank", tensors, d)
     layers = []
