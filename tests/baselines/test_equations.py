@@ -210,7 +210,7 @@ def indrnn(layer, x, state):
 
 def sru(layer, x, state):
     W, (v_f, v_r), (b_f, b_r), (c,), outputs = layer.W, layer.v, layer.b, state, []
-    alpha = math.sqrt(1 + 2 * math.exp(layer.highway_bias))
+    alpha = math.sqrt(1 + 2 * math.exp(layer.options["highway_bias"]))
     for x_n in x:
         f = 1 / (1 + torch.exp(-(x_n @ W[1].T + v_f * c + b_f)))
         r = 1 / (1 + torch.exp(-(x_n @ W[2].T + v_r * c + b_r)))
@@ -258,7 +258,7 @@ def linoss(layer, x, state):
     """The implicit equations are solved by linear algebra, oscillator by oscillator."""
     B, C = torch.complex(*layer.B), torch.complex(*layer.C)
     A, dt = torch.relu(layer.A), torch.sigmoid(layer.step)
-    if layer.implicit:  # z_n + Δt A y_n and y_n - Δt z_n are known
+    if layer.options["discretisation"] == "im":  # z_n + Δt A y_n and y_n - Δt z_n are known
         one = torch.ones_like(A)
         left = torch.stack([torch.stack([one, dt * A], -1), torch.stack([-dt, one], -1)], -2).to(B.dtype)
 
@@ -266,7 +266,7 @@ def linoss(layer, x, state):
         z, y, outputs = torch.complex(*state[:2]), torch.complex(*state[2:]), []
         for x_n in x.to(B.dtype):
             kick = dt * (x_n @ B.T)
-            if layer.implicit:
+            if layer.options["discretisation"] == "im":
                 z, y = torch.linalg.solve(left, torch.stack([z + kick, y], -1).unsqueeze(-1)).squeeze(-1).unbind(-1)
             else:
                 z = z - dt * A * y + kick

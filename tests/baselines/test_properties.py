@@ -97,7 +97,7 @@ def test_incremental_state_leads_to_the_equilibrium():
     u, h = draw(1, b, d), draw(1, b, m).requires_grad_()
     _, (after,) = baseline(u, (h,))
     s = (after + h)[0]
-    torch.testing.assert_close(layer.alpha * s, torch.relu(layer.U(s) + layer.W(u[0])))
+    torch.testing.assert_close(layer.options["alpha"] * s, torch.relu(layer.U(s) + layer.W(u[0])))
     jacobian = torch.autograd.functional.jacobian(lambda h: baseline(u[:, :1], (h,))[1][0].flatten(), h[:, :1].detach())
     torch.testing.assert_close(jacobian.reshape(m, m), -torch.eye(m, dtype=DOUBLE))
 

@@ -6,8 +6,11 @@ A baseline is a stack of equal layers. Each file defines one layer: a ``Layer``,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,17 +26,36 @@ Step = Callable[..., States]
 """``step(x_n, *state)``, all (b, ·), returns the next state; its first tensor is the output."""
 
 
-class Common(TypedDict, total=False):
-    """Keywords of every baseline: ``def __init__(self, …, **common: Unpack[Common])``."""
+Check = Callable[[str, Any], Any]
+"""``check(name, value)`` returns a valid value of an argument, or raises."""
+Options = Mapping[str, tuple[Any, Check]]
+"""Hyperparameters of a baseline: default and check of each."""
 
-    dropout: float
-    batch_first: bool
-    device: Any
-    dtype: Any
+
+def hyperparameters(**each: tuple[Any, Check]) -> Options:
+    """Hyperparameters, as a constant."""
+    return MappingProxyType(each)
+
+
+at_least_one = partial(checks.integer, least=1)
+
+
+def or_none(check: Check) -> Check:
+    """A check that accepts None as well."""
+    return lambda name, value: None if value is None else check(name, value)
 
 
 class Layer(nn.Module):
-    """One layer of a baseline, created as ``layer(width, hidden_size, device=…, dtype=…, **hyperparameters)``."""
+    """One layer of a baseline, from ``width`` to m features, with the checked options of the baseline."""
+
+    def __init__(self, width: int, m: int, options: Mapping[str, Any], factory: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.width, self.m, self.options = width, m, options
+        self.build(**factory)
+
+    def build(self, **factory: Any) -> None:
+        """Creates the parameters, with ``factory``'s dtype and device."""
+        raise NotImplementedError
 
     def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         """Processes sequences x (N, b, width), which are zero in the padding.
@@ -44,8 +66,9 @@ class Layer(nn.Module):
         raise NotImplementedError
 
     def reset_parameters(self) -> None:
-        """Draws all parameters as published."""
-        raise NotImplementedError
+        """Draws all parameters as published; here those of modules, as torch does."""
+        for module in self.children():
+            module.reset_parameters()  # type: ignore[operator]
 
     def free_parameters(self) -> int:
         """Number of trained numbers; smaller than the number of elements where a constraint ties some of them."""
@@ -107,26 +130,42 @@ def over_time(step: Step, drive: Tensor, state: States, lengths: Tensor | None) 
     return torch.stack(outputs), state
 
 
+USE = """
+    The other arguments are those of ``Baseline``.
+"""
+SHAPES = """
+    Shapes: input (N, b, d), output (N, b, m), state ({states}), each (L, b, m).
+"""
+EXAMPLE = """
+    Example:
+        >>> import torch
+        >>> from unicornn.baselines import {name}
+        >>> output, ({states}) = {name}(3, 16)(torch.randn(50, 4, 3))
+        >>> output.shape, {first}.shape
+        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
+    """
+
+
 class Baseline(Recurrent):
     """A stack of equal layers with the interface of ``unicornn.UnICORNN``.
 
-    A subclass takes its published hyperparameters as keywords, checks them, and passes them on:
+    A subclass names its layer, its published hyperparameters, which become keywords of the constructor, and its states:
 
         class CoRNN(Baseline):
-            def __init__(self, input_size, hidden_size, num_layers=1, *, dt=0.04, **common: Unpack[Common]):
-                hyperparameters = {"dt": checks.positive("dt", dt)}
-                super().__init__(input_size, hidden_size, num_layers, CoRNNLayer, hyperparameters, states=2, **common)
+            layer, states = CoRNNLayer, ("y", "z")
+            options = hyperparameters(dt=(0.04, checks.positive))
+
+    What all baselines have in common (these arguments, shapes, an example) is added to its docstring.
 
     Args:
         input_size: Number of input features (d).
         hidden_size: Number of neurons per layer (m).
         num_layers: Number of layers (L).
-        layer: Constructor of a layer, called as ``layer(width, m, device=…, dtype=…, **hyperparameters)``.
-        hyperparameters: Hyperparameters of the layers.
-        states: Number of state tensors, or the width of each if they are not all m wide.
         dropout: Probability of variational dropout after each layer: one mask per sequence and layer, constant in
             time; inactive in ``eval()``.
         batch_first: Whether input and output are (b, N, ·) instead of (N, b, ·); states are always (L, b, ·).
+        device, dtype: Device and dtype of the parameters.
+        options: Hyperparameters of the baseline.
 
     Shapes:
         input (N, b, d), (b, N, d) or unbatched (N, d); output (N, b, m) accordingly; states (L, b, m) or (L, m), unless
@@ -141,28 +180,55 @@ class Baseline(Recurrent):
         (torch.Size([100, 4, 16]), torch.Size([2, 4, 16]))
     """
 
+    layer: type[Layer]
+    options: Options = MappingProxyType({})
+    states: tuple[str, ...] = ("h",)
+    __signature__: inspect.Signature
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _, *shared, _ = inspect.signature(Baseline.__init__).parameters.values()  # without self and options
+        own = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, (v, _) in cls.options.items()]
+        cls.__signature__ = inspect.Signature([*shared[:3], *own, *shared[3:]])
+        if not (hasattr(cls, "layer") and cls.__module__.startswith("unicornn.")):
+            return
+        states = "".join(f"{name}, " for name in cls.states)
+        text = {"name": cls.__name__, "first": cls.states[0], "states": states[: -1 if len(cls.states) == 1 else -2]}
+        doc = (cls.__doc__ or "").rstrip() + "\n"
+        for part in (USE, SHAPES, EXAMPLE):
+            heading = part.split(":")[0].strip()
+            doc += "" if f"{heading}:" in doc else part.format(**text)
+        cls.__doc__ = doc
+
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        layer: Callable[..., Layer],
-        hyperparameters: Mapping[str, Any] | None = None,
+        num_layers: int = 1,
         *,
-        states: int | tuple[int, ...] = 1,
         dropout: float = 0.0,
         batch_first: bool = False,
         device: Any = None,
         dtype: Any = None,
+        **options: Any,
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
-        m = self.hidden_size
-        self.hyperparameters = dict(hyperparameters or {})
-        self.state_rows = self.num_layers
-        self.state_widths = (m,) * states if isinstance(states, int) else states
+        if unknown := options.keys() - self.options.keys():
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {unknown.pop()!r}")
+        self.hyperparameters = self._checked(options)
+        self.state_rows, self.state_widths = self.num_layers, self._state_widths()
         factory = checks.factory_options(dtype, device)
-        self.layers = nn.ModuleList(layer(width, m, **factory, **self.hyperparameters) for width in self._widths())
+        self.layers = nn.ModuleList(
+            self.layer(width, self.hidden_size, self.hyperparameters, factory) for width in self._widths()
+        )
         self.reset_parameters()
+
+    def _checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Valid values of all options."""
+        return {name: check(name, given.get(name, default)) for name, (default, check) in self.options.items()}
+
+    def _state_widths(self) -> tuple[int, ...]:
+        return (self.hidden_size,) * len(self.states)
 
     def _widths(self) -> list[int]:
         """Number of features that each layer reads."""

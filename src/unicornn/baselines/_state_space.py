@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Layer, SequenceNorm, States
+from unicornn import _checks as checks
+from unicornn.baselines._base import Baseline, Layer, SequenceNorm, States, at_least_one, hyperparameters, or_none
 
 
 class StateSpaceLayer(Layer):
     """x + GLU(GELU(S(x̂) + D ⊙ x̂)), with x̂ = x after normalisation and S the linear recurrence.
 
     If the width is not m, a linear encoder first maps the input to m features. GLU(v) = (W v + b) ⊙ σ̂(W' v + b').
-    Shapes: D (m,), GLU's W and W' together (2m, m), b and b' (2m,).
+    Shapes: B (2, P, m) and C (2, m, P), real and imaginary parts of S's matrices; D (m,); GLU's W and W' together
+    (2m, m), b and b' (2m,).
     """
 
     affine: bool  # whether the normalisation has a trained scale and shift
 
-    def __init__(self, width: int, m: int, *, batch_norm: bool, **factory: Any) -> None:
-        super().__init__()
-        self.encoder = nn.Linear(width, m, **factory) if width != m else None
-        self.norm = SequenceNorm(m, affine=self.affine, **factory) if batch_norm else None
+    def build(self, **factory: Any) -> None:
+        m, P = self.m, self.options["state_size"]
+        self.encoder = nn.Linear(self.width, m, **factory) if self.width != m else None
+        self.norm = SequenceNorm(m, affine=self.affine, **factory) if self.options["batch_norm"] else None
         self.D = nn.Parameter(torch.empty(m, **factory))
         self.glu = nn.Linear(m, 2 * m, **factory)
+        self.B, self.C = (nn.Parameter(torch.empty(2, *shape, **factory)) for shape in ((P, m), (m, P)))
 
     def reset_parameters(self) -> None:
-        for module in (self.encoder, self.norm, self.glu):
-            if module is not None:
-                module.reset_parameters()
+        super().reset_parameters()
         nn.init.normal_(self.D)
 
     def recur(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
@@ -42,3 +44,16 @@ class StateSpaceLayer(Layer):
         y, final = self.recur(normal, state, lengths)
         y = nn.functional.gelu(torch.addcmul(y, self.D, normal), approximate="tanh")
         return x + nn.functional.glu(self.glu(y), -1), final
+
+
+class StateSpace(Baseline):
+    """A stack of such layers, with P states of each kind per layer."""
+
+    options = hyperparameters(state_size=(None, or_none(at_least_one)), batch_norm=(True, checks.flag))
+
+    def _checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        options = super()._checked(given)
+        return options | {"state_size": options["state_size"] or self.hidden_size}
+
+    def _state_widths(self) -> tuple[int, ...]:
+        return (self.hyperparameters["state_size"],) * len(self.states)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
+from unicornn.baselines._base import Baseline, Layer, States, Step, StepLayer, hyperparameters
 
 
 class AntisymmetricLayer(StepLayer):
@@ -16,25 +16,23 @@ class AntisymmetricLayer(StepLayer):
 
     gates = 1  # rows of V, in units of m
 
-    def __init__(self, width: int, m: int, *, epsilon: float, gamma: float, **factory: Any) -> None:
-        super().__init__()
-        self.m, self.epsilon, self.gamma = m, epsilon, gamma
-        self.W = nn.Parameter(torch.empty(m * (m - 1) // 2, **factory))
-        self.V = nn.Linear(width, self.gates * m, **factory)
+    def build(self, **factory: Any) -> None:
+        self.W = nn.Parameter(torch.empty(self.m * (self.m - 1) // 2, **factory))
+        self.V = nn.Linear(self.width, self.gates * self.m, **factory)
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.W, std=self.m**-0.5)
-        nn.init.normal_(self.V.weight, std=self.V.in_features**-0.5)
+        nn.init.normal_(self.V.weight, std=self.width**-0.5)
         nn.init.zeros_(self.V.bias)
 
     def matrix(self) -> Tensor:
         """W - Wᵀ - γ I, (m, m)."""
         row, column = torch.triu_indices(self.m, self.m, 1, device=self.W.device).unbind(0)
         upper = self.W.new_zeros(self.m, self.m).index_put((row, column), self.W)
-        return upper - upper.t() - self.gamma * torch.eye(self.m, device=self.W.device, dtype=self.W.dtype)
+        return upper - upper.t() - self.options["gamma"] * torch.eye(self.m, device=self.W.device, dtype=self.W.dtype)
 
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
-        A, epsilon = self.matrix().t(), self.epsilon
+        A, epsilon = self.matrix().t(), self.options["epsilon"]
 
         def step(x_n: Tensor, h: Tensor) -> States:
             return (h.add(torch.addmm(x_n, h, A).tanh(), alpha=epsilon),)
@@ -48,7 +46,7 @@ class GatedAntisymmetricLayer(AntisymmetricLayer):
     gates = 2
 
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
-        A, epsilon = self.matrix().t(), self.epsilon
+        A, epsilon = self.matrix().t(), self.options["epsilon"]
 
         def step(x_n: Tensor, h: Tensor) -> States:
             candidate, gate = x_n.chunk(2, 1)
@@ -69,32 +67,10 @@ class Antisymmetric(Baseline):
     Args:
         epsilon: Step ε > 0.
         gamma: Diffusion γ >= 0.
-        The others are as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import Antisymmetric
-        >>> output, (h,) = Antisymmetric(3, 16, epsilon=0.1)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
     """
 
-    layer: type[AntisymmetricLayer] = AntisymmetricLayer
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        epsilon: float = 0.01,
-        gamma: float = 0.01,
-        **common: Unpack[Common],
-    ) -> None:
-        options = {"epsilon": checks.positive("epsilon", epsilon), "gamma": checks.not_negative("gamma", gamma)}
-        super().__init__(input_size, hidden_size, num_layers, self.layer, options, **common)
+    layer: type[Layer] = AntisymmetricLayer
+    options = hyperparameters(epsilon=(0.01, checks.positive), gamma=(0.01, checks.not_negative))
 
 
 class GatedAntisymmetric(Antisymmetric):
@@ -106,15 +82,6 @@ class GatedAntisymmetric(Antisymmetric):
         h_n = h_{n-1} + ε g_n ⊙ tanh(A h_{n-1} + V x_n + b)
 
     Initialisation and arguments as for ``Antisymmetric``; V_g as V, b_g = 0.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import GatedAntisymmetric
-        >>> output, (h,) = GatedAntisymmetric(3, 16)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
     """
 
     layer = GatedAntisymmetricLayer

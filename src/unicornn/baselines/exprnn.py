@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._base import Baseline, Layer, States, hyperparameters
 from unicornn.baselines._ops import dense
 
 
 class ExpRNNLayer(Layer):
     """V (m, d), the orthogonal W (m, m), parametrised by the numbers below the diagonal of a matrix, and b (m,)."""
 
-    def __init__(self, width: int, m: int, *, init: str, **factory: Any) -> None:
-        super().__init__()
-        self.m, self.init = m, init
-        self.V = nn.Linear(width, m, bias=False, **factory)
-        self.W = nn.Linear(m, m, bias=False, **factory)
+    def build(self, **factory: Any) -> None:
+        self.V = nn.Linear(self.width, self.m, bias=False, **factory)
+        self.W = nn.Linear(self.m, self.m, bias=False, **factory)
         orthogonal(self.W, orthogonal_map="matrix_exp", use_trivialization=False)
-        self.b = nn.Parameter(torch.empty(m, **factory))
+        self.b = nn.Parameter(torch.empty(self.m, **factory))
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -31,7 +30,7 @@ class ExpRNNLayer(Layer):
         nn.init.uniform_(self.b, -0.01, 0.01)
         lower: Tensor = self.W.parametrizations["weight"].original  # type: ignore[index, union-attr]
         half = self.m // 2
-        if self.init == "henaff":
+        if self.options["init"] == "henaff":
             s = torch.empty(half).uniform_(-math.pi, math.pi)
         else:
             # -√((1 - cos t) / (1 + cos t)) with t ~ U(0, π/2) is -tan(t / 2).
@@ -61,24 +60,10 @@ class ExpRNN(Baseline):
     Args:
         init: "cayley" (Helfrich et al., 2018): s = -√((1 - cos t)/(1 + cos t)), t ~ U(0, π/2); or "henaff" (Henaff
             et al., 2016): s ~ U(-π, π).
-        The others are as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import ExpRNN
-        >>> baseline = ExpRNN(3, 16)
-        >>> output, (h,) = baseline(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape, baseline.free_parameters()
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]), 184)
     """
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, *, init: str = "cayley", **common: Unpack[Common]
-    ) -> None:
-        options = {"init": checks.choice("init", init, ("cayley", "henaff"))}
-        super().__init__(input_size, hidden_size, num_layers, ExpRNNLayer, options, **common)
+    layer = ExpRNNLayer
+    options = hyperparameters(init=("cayley", partial(checks.choice, among=("cayley", "henaff"))))
 
     def learning_rates(self) -> dict[str, float]:
         return {"W.parametrizations.weight.original": 0.1}

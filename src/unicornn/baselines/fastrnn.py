@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
+from unicornn.baselines._base import Baseline, States, Step, StepLayer
 
 
 class FastRNNLayer(StepLayer):
     """W (m, d) with the bias, U (m, m), and the numbers α and β."""
 
-    def __init__(self, width: int, m: int, **factory: Any) -> None:
-        super().__init__()
-        self.W = nn.Linear(width, m, **factory)
-        self.U = nn.Linear(m, m, bias=False, **factory)
+    def build(self, **factory: Any) -> None:
+        self.W = nn.Linear(self.width, self.m, **factory)
+        self.U = nn.Linear(self.m, self.m, bias=False, **factory)
         self.alpha, self.beta = (nn.Parameter(torch.empty((), **factory)) for _ in range(2))
 
     def reset_parameters(self) -> None:
@@ -43,18 +42,6 @@ class FastRNN(Baseline):
         h_n = σ̂(α) tanh(W x_n + U h_{n-1} + b) + σ̂(β) h_{n-1}
 
     Initialisation, that of the authors' code: W, U ~ N(0, 0.1²), b = 1, α = -3, β = 3.
-
-    Args: as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import FastRNN
-        >>> output, (h,) = FastRNN(3, 16)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        super().__init__(input_size, hidden_size, num_layers, FastRNNLayer, **common)
+    layer = FastRNNLayer

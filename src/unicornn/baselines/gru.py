@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from torch import nn
 
-from unicornn.baselines._base import Baseline, Common
+from unicornn.baselines._base import Baseline
 from unicornn.baselines.lstm import TorchLayer
 
 
@@ -25,18 +23,6 @@ class GRU(Baseline):
 
     It is ``torch.nn.GRU``, one per layer, with torch's initialisation: all parameters U(-1/√m, 1/√m). As in cuDNN,
     the reset gate r comes after the product with U_g; in the paper it comes before.
-
-    Args: as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import GRU
-        >>> output, (h,) = GRU(3, 16, num_layers=2)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([2, 4, 16]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        super().__init__(input_size, hidden_size, num_layers, GRULayer, **common)
+    layer = GRULayer

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
+from unicornn.baselines._base import Baseline, States, Step, StepLayer, at_least_one, hyperparameters
 
 
 class IncrementalLayer(StepLayer):
     """W (m, d) with the bias, U (m, m), and the K trained steps η."""
 
-    def __init__(self, width: int, m: int, *, iterations: int, alpha: float, **factory: Any) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.W = nn.Linear(width, m, **factory)
-        self.U = nn.Linear(m, m, bias=False, **factory)
-        self.eta = nn.Parameter(torch.empty(iterations, **factory))
+    def build(self, **factory: Any) -> None:
+        self.W = nn.Linear(self.width, self.m, **factory)
+        self.U = nn.Linear(self.m, self.m, bias=False, **factory)
+        self.eta = nn.Parameter(torch.empty(self.options["iterations"], **factory))
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.W.weight, std=0.1)
@@ -28,7 +26,7 @@ class IncrementalLayer(StepLayer):
         nn.init.constant_(self.eta, 0.01)
 
     def prepare(self, x: Tensor) -> tuple[Tensor, Step]:
-        U, alpha, steps = self.U.weight.t(), self.alpha, self.eta.unbind(0)
+        U, alpha, steps = self.U.weight.t(), self.options["alpha"], self.eta.unbind(0)
 
         def step(x_n: Tensor, h: Tensor) -> States:
             s = h + h  # g + h_{n-1}, where g starts from h_{n-1}
@@ -55,27 +53,7 @@ class Incremental(Baseline):
     Args:
         iterations: Number of Euler steps K >= 1.
         alpha: α > 0.
-        The others are as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import Incremental
-        >>> output, (h,) = Incremental(3, 16, iterations=5)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        iterations: int = 1,
-        alpha: float = 1.0,
-        **common: Unpack[Common],
-    ) -> None:
-        options = {"iterations": checks.integer("iterations", iterations, 1), "alpha": checks.positive("alpha", alpha)}
-        super().__init__(input_size, hidden_size, num_layers, IncrementalLayer, options, **common)
+    layer = IncrementalLayer
+    options = hyperparameters(iterations=(1, at_least_one), alpha=(1.0, checks.positive))

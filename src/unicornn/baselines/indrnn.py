@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer, SequenceNorm, States
+from unicornn.baselines._base import Baseline, Layer, SequenceNorm, States, at_least_one, hyperparameters, or_none
 from unicornn.baselines._ops import rowwise
 
 
 class IndRNNLayer(Layer):
     """W (m, width), u and b (m,), and the optional normalisation."""
 
-    def __init__(
-        self, width: int, m: int, *, connection: str, batch_norm: bool, length: int | None, **factory: Any
-    ) -> None:
-        super().__init__()
+    def build(self, **factory: Any) -> None:
+        m, length = self.m, self.options["length"]
         self.bound = 1.0 if length is None else 2 ** (1 / length)
-        self.W, self.u, self.b = (nn.Parameter(torch.empty(shape, **factory)) for shape in ((m, width), (m,), (m,)))
-        self.norm = SequenceNorm(m, **factory) if batch_norm else None
+        shapes = (m, self.width), (m,), (m,)
+        self.W, self.u, self.b = (nn.Parameter(torch.empty(shape, **factory)) for shape in shapes)
+        self.norm = SequenceNorm(m, **factory) if self.options["batch_norm"] else None
 
     def reset_parameters(self) -> None:
+        super().reset_parameters()
         nn.init.kaiming_uniform_(self.W, a=8.0, mode="fan_in")
         nn.init.uniform_(self.u, 0.0, self.bound)
         nn.init.zeros_(self.b)
-        if self.norm is not None:
-            self.norm.reset_parameters()
 
     def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         with torch.no_grad():
@@ -53,39 +52,21 @@ class IndRNN(Baseline):
         batch_norm: Whether h is normalised before the next layer, over all steps of all sequences, as in the published
             networks.
         length: Length N for which u is bounded; None for any length, which bounds u by 1 and draws it from U(0, 1).
-        The others are as for ``Baseline``.
-
-    Attributes:
-        output_size: Number of output features, m, or L·m if dense.
 
     Shapes: input (N, b, d), output (N, b, m) or (N, b, L·m), state (h,), h (L, b, m), before normalisation.
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import IndRNN
-        >>> output, (h,) = IndRNN(3, 16, num_layers=6, connection="dense", length=50)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 96]), torch.Size([6, 4, 16]))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        connection: str = "plain",
-        batch_norm: bool = True,
-        length: int | None = None,
-        **common: Unpack[Common],
-    ) -> None:
-        options = {
-            "connection": checks.choice("connection", connection, ("plain", "dense")),
-            "batch_norm": checks.flag("batch_norm", batch_norm),
-            "length": None if length is None else checks.integer("length", length, 1),
-        }
-        super().__init__(input_size, hidden_size, num_layers, IndRNNLayer, options, **common)
-        self.output_size = hidden_size * (num_layers if connection == "dense" else 1)
+    layer = IndRNNLayer
+    options = hyperparameters(
+        connection=("plain", partial(checks.choice, among=("plain", "dense"))),
+        batch_norm=(True, checks.flag),
+        length=(None, or_none(at_least_one)),
+    )
+
+    @property
+    def output_size(self) -> int:
+        """Number of output features: m, or L·m if dense."""
+        return self.hidden_size * (self.num_layers if self.hyperparameters["connection"] == "dense" else 1)
 
     def _widths(self) -> list[int]:
         dense = self.hyperparameters["connection"] == "dense"

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._base import Baseline, Layer, States, hyperparameters
 from unicornn.baselines._ops import dense
 
 
 class LEMLayer(Layer):
     """V (4m, d) with the biases, for Δt_n, Δt'_n, z, y in this order; W (3m, m) for the first three; Wy (m, m)."""
 
-    def __init__(self, width: int, m: int, *, dt: float, **factory: Any) -> None:
-        super().__init__()
-        self.m, self.dt = m, dt
-        self.V = nn.Linear(width, 4 * m, **factory)
+    def build(self, **factory: Any) -> None:
+        m = self.m
+        self.V = nn.Linear(self.width, 4 * m, **factory)
         self.W = nn.Linear(m, 3 * m, bias=False, **factory)
         self.Wy = nn.Linear(m, m, bias=False, **factory)
 
@@ -26,7 +26,7 @@ class LEMLayer(Layer):
             nn.init.uniform_(p, -(self.m**-0.5), self.m**-0.5)
 
     def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
-        return dense.lem(self.V(x), self.W.weight, self.Wy.weight, state, self.dt, lengths)
+        return dense.lem(self.V(x), self.W.weight, self.Wy.weight, state, self.options["dt"], lengths)
 
 
 class LEM(Baseline):
@@ -43,20 +43,7 @@ class LEM(Baseline):
 
     Args:
         dt: Δt in (0, 1]; 1 by default, as published.
-        The others are as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m) = y, state (y, z), each (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import LEM
-        >>> output, (y, z) = LEM(3, 16)(torch.randn(50, 4, 3))
-        >>> output.shape, z.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
     """
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, *, dt: float = 1.0, **common: Unpack[Common]
-    ) -> None:
-        options = {"dt": checks.number("dt", dt, "a number in (0, 1]", lambda x: 0 < x <= 1)}
-        super().__init__(input_size, hidden_size, num_layers, LEMLayer, options, states=2, **common)
+    layer, states = LEMLayer, ("y", "z")
+    options = hyperparameters(dt=(1.0, partial(checks.number, expected="a number in (0, 1]", ok=lambda x: 0 < x <= 1)))

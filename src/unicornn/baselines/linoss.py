@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, States
+from unicornn.baselines._base import States, hyperparameters
 from unicornn.baselines._ops import rowwise
-from unicornn.baselines._state_space import StateSpaceLayer
-
-DISCRETISATIONS = ("im", "imex")
+from unicornn.baselines._state_space import StateSpace, StateSpaceLayer
 
 
 class LinOSSLayer(StateSpaceLayer):
-    """A, step (P,); B (2, P, m) and C (2, m, P), real and imaginary parts."""
+    """A, step (P,)."""
 
     affine = False
 
-    def __init__(
-        self, width: int, m: int, *, state_size: int, discretisation: str, batch_norm: bool, **factory: Any
-    ) -> None:
-        super().__init__(width, m, batch_norm=batch_norm, **factory)
-        self.implicit = discretisation == "im"
-        P = state_size
-        self.A, self.step = (nn.Parameter(torch.empty(P, **factory)) for _ in range(2))
-        self.B, self.C = (nn.Parameter(torch.empty(2, *shape, **factory)) for shape in ((P, m), (m, P)))
+    def build(self, **factory: Any) -> None:
+        super().build(**factory)
+        self.A, self.step = (nn.Parameter(torch.empty(self.options["state_size"], **factory)) for _ in range(2))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -40,7 +34,7 @@ class LinOSSLayer(StateSpaceLayer):
     def transition(self) -> tuple[Tensor, Tensor]:
         """M (4, P), row by row, and the time steps Δt (P,)."""
         A, dt = torch.relu(self.A), torch.sigmoid(self.step)
-        if self.implicit:
+        if self.options["discretisation"] == "im":
             S = 1 / (1 + dt**2 * A)
             return torch.stack([S, -dt * A * S, dt * S, S]), dt
         return torch.stack([torch.ones_like(A), -dt * A, dt, 1 - dt**2 * A]), dt
@@ -55,7 +49,7 @@ class LinOSSLayer(StateSpaceLayer):
         return nn.functional.linear(ys, C), (*z.chunk(2, -1), *y.chunk(2, -1))
 
 
-class LinOSS(Baseline):
+class LinOSS(StateSpace):
     """Linear oscillatory state-space model (Rusch & Rus, ICLR 2025), in the blocks of the paper.
 
     P oscillators y'' = -A ⊙ y + B x̂ with A >= 0, as a first-order system with z = y', and A, Δt diagonal:
@@ -76,34 +70,14 @@ class LinOSS(Baseline):
         state_size: Number of oscillators P; m if None.
         discretisation: "im" or "imex".
         batch_norm: Whether x is normalised, over all steps of all sequences.
-        The others are as for ``Baseline``. The paper also applies dropout after GELU; here it follows each layer.
+
+    The paper also applies dropout after GELU; here it follows each layer.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (Re z, Im z, Re y, Im y), each (L, b, P).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import LinOSS
-        >>> output, state = LinOSS(3, 16, num_layers=2, state_size=32, discretisation="imex")(torch.randn(50, 4, 3))
-        >>> output.shape, len(state), state[0].shape
-        (torch.Size([50, 4, 16]), 4, torch.Size([2, 4, 32]))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        state_size: int | None = None,
-        discretisation: str = "im",
-        batch_norm: bool = True,
-        **common: Unpack[Common],
-    ) -> None:
-        m = checks.integer("hidden_size", hidden_size, 1)
-        P = m if state_size is None else checks.integer("state_size", state_size, 1)
-        options = {
-            "state_size": P,
-            "discretisation": checks.choice("discretisation", discretisation, DISCRETISATIONS),
-            "batch_norm": checks.flag("batch_norm", batch_norm),
-        }
-        super().__init__(input_size, hidden_size, num_layers, LinOSSLayer, options, states=(P,) * 4, **common)
+    layer, states = LinOSSLayer, ("z_re", "z_im", "y_re", "y_im")
+    options = hyperparameters(
+        **StateSpace.options,
+        discretisation=("im", partial(checks.choice, among=("im", "imex"))),
+    )

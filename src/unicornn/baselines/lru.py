@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, States
+from unicornn.baselines._base import States, hyperparameters
 from unicornn.baselines._ops import rowwise
 from unicornn.baselines._ops.planes import from_planes, to_planes
-from unicornn.baselines._state_space import StateSpaceLayer
+from unicornn.baselines._state_space import StateSpace, StateSpaceLayer
 
 
 class LRULayer(StateSpaceLayer):
-    """nu, theta, gamma (P,), the logarithms of ν, θ, γ; B (2, P, m) and C (2, m, P), real and imaginary parts."""
+    """nu, theta, gamma (P,), the logarithms of ν, θ, γ."""
 
     affine = True
 
-    def __init__(
-        self,
-        width: int,
-        m: int,
-        *,
-        state_size: int,
-        r_min: float,
-        r_max: float,
-        max_phase: float,
-        batch_norm: bool,
-        **factory: Any,
-    ) -> None:
-        super().__init__(width, m, batch_norm=batch_norm, **factory)
-        self.ring = r_min, r_max, max_phase
-        P = state_size
+    def build(self, **factory: Any) -> None:
+        super().build(**factory)
+        P = self.options["state_size"]
         self.nu, self.theta, self.gamma = (nn.Parameter(torch.empty(P, **factory)) for _ in range(3))
-        self.B, self.C = (nn.Parameter(torch.empty(2, *shape, **factory)) for shape in ((P, m), (m, P)))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        r_min, r_max, max_phase = self.ring
+        r_min, r_max, max_phase = (self.options[name] for name in ("r_min", "r_max", "max_phase"))
         P, m = self.B.shape[1:]
         with torch.no_grad():
             # 1 - U(0, 1) is never 0, so that the logarithms are finite.
@@ -64,7 +53,7 @@ class LRULayer(StateSpaceLayer):
         return from_planes(states, self.C * conjugate), (final[0], final[1])
 
 
-class LRU(Baseline):
+class LRU(StateSpace):
     """Linear recurrent unit (Orvieto et al., ICML 2023), in the blocks of the paper.
 
         s_n = λ ⊙ s_{n-1} + γ ⊙ B x̂_n,  λ = exp(-ν + iθ), complex, as are s (P), B and C
@@ -82,39 +71,23 @@ class LRU(Baseline):
         r_min, r_max: Radii of the ring, 0 <= r_min < r_max <= 1.
         max_phase: Largest phase, in (0, 2π].
         batch_norm: Whether x is normalised, over all steps of all sequences.
-        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (Re s, Im s), each (L, b, P).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import LRU
-        >>> output, (re, im) = LRU(3, 16, num_layers=2, state_size=32, r_min=0.9)(torch.randn(50, 4, 3))
-        >>> output.shape, im.shape
-        (torch.Size([50, 4, 16]), torch.Size([2, 4, 32]))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        state_size: int | None = None,
-        r_min: float = 0.0,
-        r_max: float = 1.0,
-        max_phase: float = 2 * math.pi,
-        batch_norm: bool = True,
-        **common: Unpack[Common],
-    ) -> None:
-        r_max = checks.number("r_max", r_max, "a number in (0, 1]", lambda x: 0 < x <= 1)
-        m = checks.integer("hidden_size", hidden_size, 1)
-        P = m if state_size is None else checks.integer("state_size", state_size, 1)
-        options = {
-            "state_size": P,
-            "r_min": checks.number("r_min", r_min, f"a number in [0, r_max={r_max})", lambda x: 0 <= x < r_max),
-            "r_max": r_max,
-            "max_phase": checks.number("max_phase", max_phase, "a number in (0, 2π]", lambda x: 0 < x <= 2 * math.pi),
-            "batch_norm": checks.flag("batch_norm", batch_norm),
-        }
-        super().__init__(input_size, hidden_size, num_layers, LRULayer, options, states=(P, P), **common)
+    layer, states = LRULayer, ("re", "im")
+    options = hyperparameters(
+        **StateSpace.options,
+        r_min=(0.0, checks.not_negative),
+        r_max=(1.0, partial(checks.number, expected="a number in (0, 1]", ok=lambda x: 0 < x <= 1)),
+        max_phase=(
+            2 * math.pi,
+            partial(checks.number, expected="a number in (0, 2π]", ok=lambda x: 0 < x <= 2 * math.pi),
+        ),
+    )
+
+    def _checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        options = super()._checked(given)
+        r_max = options["r_max"]
+        checks.number("r_min", options["r_min"], f"a number in [0, r_max={r_max})", lambda x: x < r_max)
+        return options

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._base import Baseline, Layer, States
 
 
 class TorchLayer(Layer):
@@ -19,12 +19,8 @@ class TorchLayer(Layer):
 
     kind: type[nn.LSTM] | type[nn.GRU]
 
-    def __init__(self, width: int, m: int, **factory: Any) -> None:
-        super().__init__()
-        self.rnn = self.kind(width, m, **factory)
-
-    def reset_parameters(self) -> None:
-        self.rnn.reset_parameters()
+    def build(self, **factory: Any) -> None:
+        self.rnn = self.kind(self.width, self.m, **factory)
 
     def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         start = tuple(t[None].contiguous() for t in state)
@@ -49,7 +45,7 @@ class TorchLayer(Layer):
         outputs, begin = [], 0
         for end in [*lengths.unique().tolist(), len(x)]:
             rows = (lengths > begin).nonzero()[:, 0]
-            padded = x.new_zeros(end - begin, x.shape[1], self.rnn.hidden_size)
+            padded = x.new_zeros(end - begin, x.shape[1], self.m)
             if end > begin and len(rows):
                 output, after = self._run(x[begin:end, rows], tuple(t[:, rows] for t in state))
                 padded = padded.index_copy(1, rows, output)
@@ -74,18 +70,6 @@ class LSTM(Baseline):
         h_n = o ⊙ tanh(c_n)
 
     It is ``torch.nn.LSTM``, one per layer, with torch's initialisation: all parameters U(-1/√m, 1/√m).
-
-    Args: as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h, c), each (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import LSTM
-        >>> output, (h, c) = LSTM(3, 16, num_layers=2)(torch.randn(50, 4, 3))
-        >>> output.shape, c.shape
-        (torch.Size([50, 4, 16]), torch.Size([2, 4, 16]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        super().__init__(input_size, hidden_size, num_layers, LSTMLayer, states=2, **common)
+    layer, states = LSTMLayer, ("h", "c")

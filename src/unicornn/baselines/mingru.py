@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._base import Baseline, Layer, States
 from unicornn.baselines._ops import rowwise
 from unicornn.baselines._ops.planes import to_planes
 
@@ -15,12 +15,12 @@ from unicornn.baselines._ops.planes import to_planes
 class MinGRULayer(Layer):
     """W (2, m, width) and b (2, m) of the candidate and of z."""
 
-    def __init__(self, width: int, m: int, **factory: Any) -> None:
-        super().__init__()
-        self.W, self.b = (nn.Parameter(torch.empty(shape, **factory)) for shape in ((2, m, width), (2, m)))
+    def build(self, **factory: Any) -> None:
+        m = self.m
+        self.W, self.b = (nn.Parameter(torch.empty(shape, **factory)) for shape in ((2, m, self.width), (2, m)))
 
     def reset_parameters(self) -> None:
-        bound = self.W.shape[2] ** -0.5
+        bound = self.width**-0.5
         nn.init.uniform_(self.W, -bound, bound)
         nn.init.uniform_(self.b, -bound, bound)
 
@@ -43,18 +43,6 @@ class MinGRU(Baseline):
 
     This is the paper's first form, without the scan in log-space and the positive candidate that it requires.
     Initialisation: torch's for linear maps, U(-1/√d, 1/√d).
-
-    Args: as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m) = h, state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import MinGRU
-        >>> output, (h,) = MinGRU(3, 16, num_layers=2)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([2, 4, 16]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        super().__init__(input_size, hidden_size, num_layers, MinGRULayer, **common)
+    layer = MinGRULayer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
+from unicornn.baselines._base import Baseline, States, Step, StepLayer
 
 
 def gru_step(
@@ -27,9 +27,9 @@ def gru_step(
 class ReLUGRULayer(StepLayer):
     """W (3m, d) with the biases, for z, r and the candidate in this order; U (2m, m) for the gates; U_c (m, m)."""
 
-    def __init__(self, width: int, m: int, **factory: Any) -> None:
-        super().__init__()
-        self.W = nn.Linear(width, 3 * m, **factory)
+    def build(self, **factory: Any) -> None:
+        m = self.m
+        self.W = nn.Linear(self.width, 3 * m, **factory)
         self.U = nn.Linear(m, 2 * m, bias=False, **factory)
         self.U_c = nn.Linear(m, m, bias=False, **factory)
 
@@ -60,18 +60,6 @@ class ReLUGRU(Baseline):
         h_n = (1 - z) ⊙ h_{n-1} + z ⊙ c
 
     Initialisation, that of Keras, which the paper used: W Glorot-uniform, U orthogonal, b = 0.
-
-    Args: as for ``Baseline``.
-
-    Shapes: input (N, b, d), output (N, b, m), state (h,), h (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import ReLUGRU
-        >>> output, (h,) = ReLUGRU(3, 16)(torch.randn(50, 4, 3))
-        >>> output.shape, h.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 16]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        super().__init__(input_size, hidden_size, num_layers, ReLUGRULayer, **common)
+    layer = ReLUGRULayer

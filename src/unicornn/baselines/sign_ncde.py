@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
 from unicornn._extras import install_hint
-from unicornn.baselines._base import Baseline, Common, Layer, States
+from unicornn.baselines._base import Baseline, Layer, States, at_least_one, hyperparameters
 from unicornn.errors import BadValue
 
 LYNDON = 1  # pysiglib's constant for coordinates by Lyndon words, as in the authors' library
@@ -43,35 +43,17 @@ def log_signatures(paths: Tensor, depth: int) -> Tensor:
 class SignatureNCDELayer(Layer):
     """``initial`` (m, width + 1), and f_θ: ``enter`` (p, m), ``hidden`` (p, p), ``leave`` (m · channels, p)."""
 
-    def __init__(
-        self,
-        width: int,
-        m: int,
-        *,
-        step: int,
-        depth: int,
-        dt: float,
-        multiplier: int,
-        hidden_layers: int,
-        **factory: Any,
-    ) -> None:
-        super().__init__()
-        self.m, self.width, self.step, self.depth, self.dt = m, width, step, depth, dt
-        self.repeats, p = hidden_layers - 1, multiplier * m
-
-        self.initial, self.enter = nn.Linear(width + 1, m, **factory), nn.Linear(m, p, **factory)
-        self.hidden = nn.Linear(p, p, **factory) if self.repeats else None
-        self.leave = nn.Linear(p, m * channels(width + 1, depth), **factory)
-
-    def reset_parameters(self) -> None:
-        for linear in (self.initial, self.enter, self.hidden, self.leave):
-            if linear is not None:
-                linear.reset_parameters()
+    def build(self, **factory: Any) -> None:
+        m, p = self.m, self.options["multiplier"] * self.m
+        self.step, self.depth = self.options["step"], self.options["depth"]
+        self.initial, self.enter = nn.Linear(self.width + 1, m, **factory), nn.Linear(m, p, **factory)
+        self.hidden = nn.Linear(p, p, **factory) if self.options["hidden_layers"] > 1 else None
+        self.leave = nn.Linear(p, m * channels(self.width + 1, self.depth), **factory)
 
     def slope(self, h: Tensor, signature: Tensor) -> Tensor:
         """f_θ(h) times the log-signature: h (b, m), signature (b, channels)."""
         z = self.enter(h)
-        for _ in range(self.repeats):
+        for _ in range(self.options["hidden_layers"] - 1):
             z = self.hidden(z.relu())  # type: ignore[misc]
         return torch.bmm(self.leave(z.tanh()).unflatten(1, (self.m, -1)), signature[:, :, None]).squeeze(2)
 
@@ -118,7 +100,7 @@ class SignatureNCDELayer(Layer):
         at = first[:, :, None] + torch.arange(step + 1, device=k.device)
         at, sequence = at.clamp(max=len(samples) - 1), torch.arange(b, device=k.device)[:, None]
         paths = samples[at, sequence].flatten(0, 1)
-        time = self.dt * torch.arange(step + 1, device=k.device, dtype=samples.dtype)
+        time = self.options["dt"] * torch.arange(step + 1, device=k.device, dtype=samples.dtype)
         paths = torch.cat([time[:, None].expand(len(paths), -1, -1), paths], -1)
         # With unflatten and unbind, pysiglib would receive the gradient as a view and warn. split returns one piece of
         # an empty tensor, hence [:windows].
@@ -151,7 +133,8 @@ class SignatureNCDE(Baseline):
         dt: Time between two samples. The authors let time run from 0 to 1 over the sequence.
         multiplier: Width of the hidden layers of f_θ, in units of m.
         hidden_layers: Number of hidden layers of f_θ, at least 1.
-        The others are as for ``Baseline``. Defaults are those published for EigenWorms, with the best step and depth.
+
+    Defaults are those published for EigenWorms, with the best step and depth.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (h, samples, count): h (L, b, m), the samples of the
     unfinished window (L, b, step · d), or step · max(d, m) if there are layers above, and their number (L, b, 1).
@@ -165,26 +148,15 @@ class SignatureNCDE(Baseline):
         >>> output, (h, samples, count) = baseline(torch.randn(50, 4, 3))  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        step: int = 4,
-        depth: int = 2,
-        dt: float = 1 / 17983,
-        multiplier: int = 3,
-        hidden_layers: int = 2,
-        **common: Unpack[Common],
-    ) -> None:
-        d, m = checks.integer("input_size", input_size, 1), checks.integer("hidden_size", hidden_size, 1)
-        options = {
-            "step": checks.integer("step", step, 1),
-            "depth": checks.integer("depth", depth, 1),
-            "dt": checks.positive("dt", dt),
-            "multiplier": checks.integer("multiplier", multiplier, 1),
-            "hidden_layers": checks.integer("hidden_layers", hidden_layers, 1),
-        }
-        widest = d if num_layers == 1 else max(d, m)
-        super().__init__(d, m, num_layers, SignatureNCDELayer, options, states=(m, step * widest, 1), **common)
+    layer, states = SignatureNCDELayer, ("h", "samples", "count")
+    options = hyperparameters(
+        step=(4, at_least_one),
+        depth=(2, at_least_one),
+        dt=(1 / 17983, checks.positive),
+        multiplier=(3, at_least_one),
+        hidden_layers=(2, at_least_one),
+    )
+
+    def _state_widths(self) -> tuple[int, ...]:
+        widest = self.input_size if self.num_layers == 1 else max(self.input_size, self.hidden_size)
+        return self.hidden_size, self.hyperparameters["step"] * widest, 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unicornn.baselines._base import Baseline, Common, States, Step, StepLayer
+from unicornn.baselines._base import Baseline, Layer, States, Step, StepLayer
 from unicornn.baselines.relu_gru import gru_step
 
 
@@ -23,10 +23,9 @@ class SkipLayer(StepLayer):
     rows: tuple[int, ...]  # of the recurrent matrices, in units of m
     bias: tuple[float, ...]  # initial value for each gate
 
-    def __init__(self, width: int, m: int, **factory: Any) -> None:
-        super().__init__()
-        rows = self.rows
-        self.W = nn.Linear(width, sum(rows) * m, **factory)
+    def build(self, **factory: Any) -> None:
+        rows, m = self.rows, self.m
+        self.W = nn.Linear(self.width, sum(rows) * m, **factory)
         self.U = nn.ModuleList(nn.Linear(m, k * m, bias=False, **factory) for k in rows)
         self.w = nn.Linear(m, 1, **factory)
 
@@ -89,41 +88,23 @@ class SkipLSTM(Baseline):
     gate; the published stack shares one among all layers. The published loss can also penalise updates; here not.
     Initialisation: matrices Glorot-uniform, biases 0, but 1 for the forget gate and w_0.
 
-    Args: as for ``Baseline``.
-
     Shapes: input (N, b, d), output (N, b, m) = h, state (h, c, 1 - ũ), (L, b, m) twice and (L, b, 1).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import SkipLSTM
-        >>> output, (h, c, wait) = SkipLSTM(3, 16)(torch.randn(50, 4, 3))
-        >>> output.shape, wait.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 1]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        states = (hidden_size, hidden_size, 1)
-        super().__init__(input_size, hidden_size, num_layers, SkipLSTMLayer, states=states, **common)
+    layer: type[Layer] = SkipLSTMLayer
+    states: tuple[str, ...] = ("h", "c", "wait")
+
+    def _state_widths(self) -> tuple[int, ...]:
+        return *super()._state_widths()[1:], 1
 
 
-class SkipGRU(Baseline):
+class SkipGRU(SkipLSTM):
     """Skip GRU (Campos, Jou, Giró-i-Nieto, Torres & Chang, ICLR 2018).
 
     As ``SkipLSTM``, with a GRU, whose reset gate comes before the product, and δ_n = σ̂(w · h_n + w_0).
     Initialisation: matrices Glorot-uniform, biases of the gates and w_0 1, that of the candidate 0.
 
-    Args: as for ``Baseline``.
-
     Shapes: input (N, b, d), output (N, b, m), state (h, 1 - ũ), (L, b, m) and (L, b, 1).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import SkipGRU
-        >>> output, (h, wait) = SkipGRU(3, 16)(torch.randn(50, 4, 3))
-        >>> output.shape, wait.shape
-        (torch.Size([50, 4, 16]), torch.Size([1, 4, 1]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **common: Unpack[Common]) -> None:
-        states = (hidden_size, 1)
-        super().__init__(input_size, hidden_size, num_layers, SkipGRULayer, states=states, **common)
+    layer, states = SkipGRULayer, ("h", "wait")

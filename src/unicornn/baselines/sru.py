@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Common, Layer, SequenceNorm, States
+from unicornn.baselines._base import Baseline, Layer, SequenceNorm, States, hyperparameters
 from unicornn.baselines._ops import rowwise
 from unicornn.baselines._ops.planes import to_planes
 
@@ -17,28 +18,24 @@ from unicornn.baselines._ops.planes import to_planes
 class SRULayer(Layer):
     """W (3, m, width) for x̃, f, r, or (4, m, width) including the highway; v (2, m) and b (2, m) for f, r."""
 
-    def __init__(self, width: int, m: int, *, highway_bias: float, batch_norm: bool, **factory: Any) -> None:
-        super().__init__()
-        self.highway_bias = highway_bias
-        self.scale = math.sqrt(1 + 2 * math.exp(highway_bias))
-        self.straight = width == m  # no matrix in the highway
-        self.W, self.v, self.b = (
-            nn.Parameter(torch.empty(shape, **factory))
-            for shape in ((3 if self.straight else 4, m, width), (2, m), (2, m))
-        )
-        self.norm = SequenceNorm(m, **factory) if batch_norm else None
+    def build(self, **factory: Any) -> None:
+        m = self.m
+        self.scale = math.sqrt(1 + 2 * math.exp(self.options["highway_bias"]))
+        self.straight = self.width == m  # no matrix in the highway
+        shapes = (3 if self.straight else 4, m, self.width), (2, m), (2, m)
+        self.W, self.v, self.b = (nn.Parameter(torch.empty(shape, **factory)) for shape in shapes)
+        self.norm = SequenceNorm(m, **factory) if self.options["batch_norm"] else None
 
     def reset_parameters(self) -> None:
-        bound = math.sqrt(3 / self.W.shape[2])
+        super().reset_parameters()
+        bound = math.sqrt(3 / self.width)
         nn.init.uniform_(self.W, -bound, bound)
         nn.init.uniform_(self.v, -math.sqrt(1.5), math.sqrt(1.5))
         nn.init.zeros_(self.b)
         with torch.no_grad():
             self.W[1:3] *= math.sqrt(0.5)
             self.W[3:] *= self.scale
-            self.b[1] += self.highway_bias
-        if self.norm is not None:
-            self.norm.reset_parameters()
+            self.b[1] += self.options["highway_bias"]
 
     def forward(self, x: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
         skip, alpha = (x, self.scale) if self.straight else (nn.functional.linear(x, self.W[3]), 1.0)
@@ -66,32 +63,12 @@ class SRU(Baseline):
         highway_bias: Initial b_r.
         batch_norm: Whether h is normalised before the next layer, over all steps of all sequences: not in the published
             network, but in that of Fig. 2.
-        The others are as for ``Baseline``.
 
     Shapes: input (N, b, d), output (N, b, m) = h, state (c,), c (L, b, m).
-
-    Example:
-        >>> import torch
-        >>> from unicornn.baselines import SRU
-        >>> output, (c,) = SRU(3, 16, num_layers=2)(torch.randn(50, 4, 3))
-        >>> output.shape, c.shape
-        (torch.Size([50, 4, 16]), torch.Size([2, 4, 16]))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        highway_bias: float = 0.0,
-        batch_norm: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
-        options: dict[str, Any] = {
-            "highway_bias": checks.number(
-                "highway_bias", highway_bias, "a number in [-100, 100]", lambda x: abs(x) <= 100
-            ),
-            "batch_norm": checks.flag("batch_norm", batch_norm),
-        }
-        super().__init__(input_size, hidden_size, num_layers, SRULayer, options, **common)
+    layer, states = SRULayer, ("c",)
+    options = hyperparameters(
+        highway_bias=(0.0, partial(checks.number, expected="a number in [-100, 100]", ok=lambda x: abs(x) <= 100)),
+        batch_norm=(False, checks.flag),
+    )

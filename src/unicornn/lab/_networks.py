@@ -69,7 +69,7 @@ def front_end(d: int, lengths: list[int], hop: int, *, frame_size: Any, frame_mo
 
 def constructor_settings(kind: type[nn.Module]) -> dict[str, Any]:
     """Arguments of a constructor, with their defaults, except sizes and the form of the input."""
-    arguments = inspect.signature(kind.__init__).parameters.values()
+    arguments = inspect.signature(kind).parameters.values()
     named = [p for p in arguments if p.name not in NOT_SETTINGS and p.kind is not p.VAR_KEYWORD]
     return {p.name: None if p.default is p.empty else p.default for p in named}
 
