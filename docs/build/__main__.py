@@ -13,11 +13,15 @@ from docs.build import (  # noqa: F401  they register parts
     speed,
     theory,
 )
-from docs.build.pages import FIGURES, PARTS, ROOT, fill_page
+from docs.build.pages import FIGURES, MARKED, ROOT, fill_page
 from unicornn._files import atomic_write
 
 FIGURE_FOLDER = ROOT / "docs" / "figures"
-PAGES = sorted({page for page, _ in PARTS})
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if MARKED.search(path.read_text("utf-8"))
+]
 
 
 def main() -> None:
@@ -25,11 +29,10 @@ def main() -> None:
         with atomic_write(FIGURE_FOLDER / f"{name}.png") as file:
             draw().savefig(file, format="png", dpi=120, metadata={"Software": None})
     for page in PAGES:
-        path = ROOT / page
-        text = path.read_text(encoding="utf-8")
-        if (new := fill_page(page, text)) != text:
-            path.write_text(new, encoding="utf-8")
-            print("wrote", page)
+        text = page.read_text(encoding="utf-8")
+        if (new := fill_page(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print("wrote", page.name)
 
 
 if __name__ == "__main__":

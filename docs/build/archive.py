@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from docs.build.pages import RESULTS, figure, load_results, part, provenance, table
+from docs.build.pages import RESULTS, figure, load_results, part, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAGE, OURS = "docs/archive.md", "UnICORNN"
+OURS = "UnICORNN"
 PUBLISHED = ("HC2", "MR-Hydra", "MR", "RDST", "ROCKET", "MiniROCKET", "QUANT", "Hydra", "InceptionTime", "1NN-DTW")
 
 
@@ -38,39 +38,31 @@ def compared(accuracy: pd.DataFrame, method: str) -> dict[str, Any]:
     return {"mean": accuracy[method].mean(), "rank": rank, "counts": "–" if method == OURS else counts}
 
 
-@part(PAGE, "measured")
-def methods() -> list[str]:
-    accuracy, run = measured("accuracy"), load_results("archive")
+@part
+def archive_methods() -> dict[str, dict[str, Any]]:
+    accuracy = measured("accuracy")
     rows = {}
     for method in accuracy.mean().sort_values(ascending=False).index:
         rows[method] = compared(accuracy, method) | {
             column: measured(column).loc[accuracy.index, method].mean() for column in ("log_loss", "calibration_error")
         }
         rows[method]["seconds"] = sum(measured(f"{name}_seconds")[method].sum() for name in ("fit", "predict"))
-    return [
-        *table(
-            rows,
-            "method | accuracy | rank | ours better / equal / worse | log loss | calibration error | CPU seconds",
-            "{key} | {mean:.4f} | {rank:.2f} | {counts} | {log_loss:.3f} | {calibration_error:.3f} | {seconds:.0f}",
-        ),
-        "",
-        f"Means over {len(accuracy)} datasets; CPU seconds of all fits and predictions. {provenance(run)}",
-    ]
+    return rows
 
 
-@part(PAGE, "published")
-def others() -> list[str]:
+@part
+def archive_others() -> dict[str, dict[str, Any]]:
     accuracy = published()
-    rows = {name: compared(accuracy, name) for name in accuracy.mean().sort_values(ascending=False).index}
-    return [
-        *table(rows, "method | accuracy | ours better / equal / worse", "{key} | {mean:.4f} | {counts}"),
-        "",
-        f"Means over the {len(accuracy)} datasets for which all of these are known.",
-    ]
+    return {name: compared(accuracy, name) for name in accuracy.mean().sort_values(ascending=False).index}
 
 
-@part(PAGE, "datasets")
-def datasets() -> list[str]:
+@part
+def archive_sizes() -> dict[str, Any]:
+    return load_results("archive") | {"measured": len(measured("accuracy")), "published": len(published())}
+
+
+@part
+def archive_datasets() -> list[str]:
     accuracy = measured("accuracy")
     names = list(accuracy)
     cells = " | ".join(f"{{{name}:.3f}}" for name in names)

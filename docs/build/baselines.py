@@ -7,10 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from docs.build.pages import figure, load_results, part, provenance, table
+from docs.build.pages import figure, load_results, part, table
 from unicornn.lab.bench._chart import chart, fastest_first
-
-PAGE = "docs/baselines.md"
 
 
 def size_text(result: Mapping[str, Any]) -> str:
@@ -27,8 +25,8 @@ def _relative_time(result: Mapping[str, Any], name: str) -> str | None:
     return f"{time['ratio']:.1f} ×" + (" (once)" if time["rounds"] == 1 else "") + (" †" if model.get("older") else "")
 
 
-@part(PAGE, "measured")
-def measurements() -> list[str]:
+@part
+def cost_of_baselines() -> list[str]:
     speed, worms = load_results("bench/baselines"), load_results("bench/baselines-worms")
     lengths, rows = sorted({int(N) for model in speed["models"].values() for N in model["memory"]}), []
     for name in fastest_first(speed):
@@ -41,13 +39,6 @@ def measurements() -> list[str]:
     heading += "".join(f" | memory, N={N}" for N in lengths)
     cells = "".join(f" | {{memory {N}:.0f}} MiB" for N in lengths)
     return table(rows, heading, "{name} | {layers} | {short} | {long}" + cells)
-
-
-@part(PAGE, "about")
-def about() -> list[str]:
-    results = [load_results(f"bench/{name}") for name in ("baselines", "baselines-worms")]
-    notes = dict.fromkeys(note for result in results if (note := result.get("note")))
-    return [" ".join([provenance(*results), *notes, "[Protocol](speed.md#how-it-was-measured)."])]
 
 
 @figure("bench")

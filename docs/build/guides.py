@@ -1,49 +1,21 @@
-"""Generated parts of the guides: docs/streams.md, docs/serving.md, docs/training.md and docs/gpu.md."""
+"""Generated parts of the guides: the tasks in docs/training.md, and docs/gpu.md."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from docs.build.pages import RESULTS, load_results, part, provenance, results_table, table
+from docs.build.pages import RESULTS, load_results, part, provenance, table
 from unicornn.lab import tasks
 from unicornn.lab.tasks import Task
 
-results_table(
-    "docs/streams.md", "patients", "streams", "patients",
-    "samples per push | `Stream` | `nn.LSTM`, states in one batch | ratio",
-    "{samples per push} | {ours, patients:,.0f} | {LSTM, patients:,.0f} | {ratio:.1f} ×",
-)  # fmt: skip
-results_table(
-    "docs/serving.md", "errors", "export", "errors",
-    "settings | Δt | α | states in float32 | states in float64",
-    "{setting} | {dt} | {alpha} | {float32:.0e} | {float64:.0e}",
-)  # fmt: skip
 
-
-@part("docs/streams.md", "steps")
-def stream_steps() -> list[str]:
-    result = load_results("streams")
-    heading = "sequences | `layer.step` | `nn.LSTM` | speed-up"
-    lines = table(result["steps"], heading, "{b:,} | {ours, us:,.0f} µs | {LSTM, us:,.0f} µs | {ratio:.1f} ×")
-    return [*lines, "", f"{provenance(result)} Protocol: {result['protocol']}."]
-
-
-@part("docs/serving.md", "costs")
-def onnx_costs() -> list[str]:
-    result = load_results("export")
-    row = "{model} | {onnxruntime:.1f} µs | {unicornn:.1f} µs"
-    return [*table(result["microseconds"], "model | onnxruntime | unicornn", row), "", provenance(result)]
-
-
-@part("docs/training.md", "tasks")
-def task_table() -> list[str]:
-    rows = [
+@part
+def task_table() -> list[dict[str, Any]]:
+    return [
         {"title": task.title, "data": task.size, "name": task.name, "variants": ", ".join(task.variants)}
         | {"paper": _published(task), "options": _options(task)}
         for task in map(tasks.find, tasks.names())
     ]
-    heading = "task | description | data | paper's UnICORNN | options (default first) | variants"
-    return table(rows, heading, "`{name}` | {title} | {data} | {paper} | {options} | {variants}")
 
 
 def _published(task: Task) -> str:
@@ -61,7 +33,7 @@ def _options(task: Task) -> str:
     return "; ".join(f"{name}: {', '.join(map(as_typed, values))}" for name, values in task.options.items())
 
 
-@part("docs/gpu.md", "measured")
+@part
 def gpu_measurements() -> list[str]:
     if not (RESULTS / "gpu.json").exists():
         return ["No measurements on a GPU are available yet."]

@@ -1,4 +1,4 @@
-"""Generated parts of docs/long.md, from results/long and results/speed.json."""
+"""Generated parts of docs/long.md, from results/long."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from docs.build.pages import RESULTS, figure, fill_in, load_results, part, provenance, table
+from docs.build.pages import RESULTS, figure, fill_in, part, table
 from unicornn.theory.plots import Line, Panel, Plot
 
-PAGE = "docs/long.md"
 LAST_STAGE = {"recall": 1_000_000, "adding": 10_000}
 PEAK = "{peak memory, GiB:.2f} GiB, {CPU seconds:.1f} s"
 METRIC = {"recall": "{:.1%}", "adding": "{:.4f}"}
@@ -44,25 +43,17 @@ def _outcome(run: Result) -> str:
     return "all stages mastered" if last["N"] >= LAST_STAGE[run["task"]] else "stopped early"
 
 
-def learning_table(task: str) -> list[str]:
-    rows = [
+@part
+def learning(task: str) -> list[Result]:
+    return [
         run | {"longest": longest_mastered(run) or None, "tested": _tested(run), "outcome": _outcome(run)}
         | {"minutes": run["CPU seconds"] / 60}
         for run in results_of_task(task)
     ]  # fmt: skip
-    return table(
-        rows,
-        "model | parameters | longest N mastered | on new sequences | outcome | CPU minutes | peak memory",
-        "{model} | {parameters:,} | {longest:,} | {tested} | {outcome} | {minutes:.1f} | {peak memory, GiB:.1f} GiB",
-    )
 
 
-part(PAGE, "recall")(partial(learning_table, "recall"))
-part(PAGE, "adding")(partial(learning_table, "adding"))
-
-
-@part(PAGE, "memory")
-def memory_table() -> list[str]:
+@part
+def memory_by_length() -> list[str]:
     rows = []
     for run in results_of_task("memory"):
         steps = {f"N{step['N']}": step for step in run["stages"]}
@@ -70,14 +61,6 @@ def memory_table() -> list[str]:
     lengths = sorted({int(N[1:]) for row in rows for N in row if N != "model"})
     heading = "model" + "".join(f" | N = {N:,}" for N in lengths)
     return table(rows, heading, "{model}" + "".join(f" | {{N{N}}}" for N in lengths))
-
-
-@part(PAGE, "horizon")
-def horizon() -> list[str]:
-    result = load_results("speed")["horizon"]
-    heading = f"training step | `gradient=` | without | `horizon={result['horizon']}` | ratio"
-    row = '{setting} | `"{gradient}"` | {ours_ms:.0f} ms | {ms:.0f} ms | {ratio:.3f}'
-    return [*table(result["rows"], heading, row), "", provenance(result)]
 
 
 def _learning_curves(task: str, label: str, scale: str) -> Figure:

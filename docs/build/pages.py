@@ -1,8 +1,18 @@
-"""The registry of generated parts, and the one way to turn a results file into a Markdown table.
+"""Fills in the generated parts of the pages; the one way to turn a results file into a Markdown table.
 
-A page marks the place of a part by ``<!-- name -->`` and ``<!-- /name -->``. The function decorated with
-``@part("docs/page.md", "name")`` returns the lines in between. A function decorated with ``@figure("name")`` returns
-the plot that is saved as docs/figures/name.png.
+A page marks a part by a comment and ``<!-- /SOURCE -->``. The first comment declares the content::
+
+    <!-- SOURCE ARGUMENT ...
+    headings of a table | separated by bars
+    {field:.1f} | row of the table, {field}
+    -->
+
+SOURCE is FILE.json, a file in results/, whose arguments are the keys that lead to the rows; or the name of a function
+decorated with ``@part``, which gets the arguments. With one line instead of two, the part is a sentence with the fields
+of a mapping. Without any, the function returns the lines of the part. A mapping with the environment of a measurement
+has the additional field ``{provenance}``.
+
+A function decorated with ``@figure("name")`` returns the plot that is saved as docs/figures/name.png.
 """
 
 from __future__ import annotations
@@ -10,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,21 +32,16 @@ RESULTS = ROOT / "results"
 DASH = "–"  # stands for a missing value
 
 NUMBER = re.compile(r"[-+*]*\d[^a-z]*( ?(ms|µs|s|GiB|MiB|MB|h|min|seeds)\b.*)?|–|")
-MARKED = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
+MARKED = re.compile(r"(<!-- ([\w.]\S*)((?: \S+)*?)(?: |\n((?:(?!-->).)*)\n)-->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
-PartBuilder = Callable[[], list[str]]
-PARTS: dict[tuple[str, str], PartBuilder] = {}
+PARTS: dict[str, Callable[..., Any]] = {}
 FIGURES: dict[str, Callable[[], Figure]] = {}
 
 
-def part(page: str, name: str) -> Callable[[PartBuilder], PartBuilder]:
-    """Registers the builder of a part by its page (path below the repository) and the name of its marker."""
-
-    def register(builder: PartBuilder) -> PartBuilder:
-        PARTS[page, name] = builder
-        return builder
-
-    return register
+def part(builder: Callable[..., Any]) -> Callable[..., Any]:
+    """Registers a source of parts by the name of the function."""
+    PARTS[builder.__name__] = builder
+    return builder
 
 
 def figure(name: str) -> Callable[[Callable[[], Figure]], Callable[[], Figure]]:
@@ -48,22 +54,30 @@ def figure(name: str) -> Callable[[Callable[[], Figure]], Callable[[], Figure]]:
     return register
 
 
-def fill_page(page: str, text: str) -> str:
+def fill_page(text: str) -> str:
     """The text of a page with all its generated parts rebuilt."""
+    return MARKED.sub(lambda marked: marked[1] + "\n".join([*part_lines(*marked.group(2, 3, 4)), marked[5]]), text)
 
-    def rebuilt(marked: re.Match[str]) -> str:
-        name = marked[1]
-        if (page, name) not in PARTS:
-            raise ValueError(f"{page}: expected a registered part, got <!-- {name} -->")
-        return "\n".join([f"<!-- {name} -->", *PARTS[page, name](), f"<!-- /{name} -->"])
 
-    return MARKED.sub(rebuilt, text)
+def part_lines(source: str, arguments: str, declared: str | None) -> list[str]:
+    """The lines of one part."""
+    if source in PARTS:
+        content = PARTS[source](*arguments.split())
+    elif source.endswith(".json"):
+        content = reduce(lambda value, key: value[key], arguments.split(), load_results(source.removesuffix(".json")))
+    else:
+        raise ValueError(f"source: expected FILE.json or a registered part, got <!-- {source} -->")
+    if declared is None:
+        return content
+    heading, *row = declared.splitlines()
+    return table(content, heading, *row) if row else [fill_in(heading, content)]
 
 
 def fill_in(template: str, values: Mapping[str, Any]) -> str:
     """The template with its ``{fields}`` replaced; a dash if one of them is None or absent."""
+    known = {key: value for key, value in values.items() if value is not None}
     try:
-        return template.format(**{key: value for key, value in values.items() if value is not None})
+        return template.format(**known | ({"provenance": provenance(values)} if "versions" in values else {}))
     except KeyError:
         return DASH
 
@@ -88,16 +102,6 @@ def table(rows: Any, heading: str, row: str) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in (heading.split(" | "), rule, *cells)]
 
 
-def results_table(page: str, name: str, file: str, key: str, heading: str, row: str) -> None:
-    """Registers a table of the rows at ``key`` of results/FILE.json."""
-    part(page, name)(lambda: table(load_results(file)[key], heading, row))
-
-
-def results_text(page: str, name: str, file: str, key: str, template: str) -> None:
-    """Registers a sentence about the mapping at ``key`` of results/FILE.json; the whole file for an empty key."""
-    part(page, name)(lambda: [fill_in(template, load_results(file)[key] if key else load_results(file))])
-
-
 def load_results(name: str) -> Any:
     """The content of results/NAME.json."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
@@ -110,3 +114,11 @@ def provenance(*results: Mapping[str, Any]) -> str:
     threads = f"{last['threads']} thread" + ("s" if last["threads"] != 1 else "")
     versions = ", ".join(f"{name} {last['versions'][name]}" for name in ("python", "torch", "numba", "unicornn"))
     return f"{commands}; {last['date'][:10]}, {threads}, {versions}."
+
+
+@part
+def commands(*names: str) -> dict[str, str]:
+    """Provenance of several results files, and their notes."""
+    results = [load_results(name) for name in names]
+    notes = dict.fromkeys(note for result in results if (note := result.get("note")))
+    return {"provenance": provenance(*results), "notes": " ".join(notes)}

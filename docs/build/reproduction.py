@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from docs.build.pages import DASH, figure, load_results, part, table
+from docs.build.pages import DASH, figure, load_results, part
 from unicornn.lab import tasks
 from unicornn.lab._metric import Metric
 from unicornn.lab._text import duration
 from unicornn.theory.plots import Line, Panel, Plot
 
-PAGE = "docs/reproduction.md"
 Record = dict[str, Any]  # one run: its name, settings, environment, result and learning curve
 
 
@@ -129,6 +128,10 @@ def _by_protocol(source: str) -> str:
     return f"validation {ours} (authors' {authors}) after {epochs} of {planned} epochs"
 
 
+VERDICTS = {"yes": "confirmed", "mean only": "confirmed on average, not the best run", "no": "not reached"}
+
+
+@cache
 def summary_rows() -> list[Record]:
     rows = []
     for experiment in EXPERIMENTS:
@@ -141,72 +144,44 @@ def summary_rows() -> list[Record]:
         if experiment.recipe:
             runs = finished_runs(experiment.recipe)
             row |= outcome(runs) | {"reached": _reached(experiment.task, runs, **selected)}
-        rows.append(row)
+        missing = "not run to the end" if experiment.protocol else "not testable here: data unavailable"
+        rows.append(row | {"verdict": VERDICTS.get(row.get("reached", ""), missing)})
     return rows
 
 
-@part(PAGE, "verdict")
-def verdict() -> list[str]:
-    rows = grouped(summary_rows(), lambda row: row.get("reached"))
-    total = sum(len(each) for reached, each in rows.items() if reached)
-    yes, mean, no = ("; ".join(row["title"] for row in rows.get(key, [])) for key in ("yes", "mean only", "no"))
-    return [
-        f"**{len(rows['yes'])} of {total} results that were run reach the paper's best ({yes}).** Reached on average "
-        f"only: {mean or 'none'}. Not reached: {no or 'none'}."
-    ]
+@part
+def verdict() -> dict[str, Any]:
+    titles = {reached: [row["title"] for row in rows] for reached, rows in
+              grouped(summary_rows(), lambda row: row.get("reached")).items() if reached}  # fmt: skip
+    text = {reached.split()[0]: "; ".join(each) for reached, each in titles.items()}
+    counts = {"reached": len(titles["yes"]), "total": sum(map(len, titles.values()))}
+    return {"yes": "none", "mean": "none", "no": "none"} | text | counts
 
 
-@part(PAGE, "summary")
-def summary() -> list[str]:
-    heading = "result | paper | our recipe, here | reached? | time on one core"
-    return table(summary_rows(), heading, "{title} | {paper} | {test} | {reached} | {time}")
+@part
+def experiments(having: str = "title") -> list[Record]:
+    """The rows of the summary that have a field."""
+    return [row for row in summary_rows() if row.get(having)]
 
 
-@part(PAGE, "protocol")
-def paper_protocol() -> list[str]:
-    rows = [row for row in summary_rows() if row["protocol"]]
-    return table(rows, "result | paper's protocol, here", "{title} | {protocol}")
-
-
-@part("docs/claims.md", "experiments")
-def claims() -> list[str]:
-    verdicts = {"yes": "confirmed", "mean only": "confirmed on average, not the best run", "no": "not reached"}
-    rows = summary_rows()
-    for row in rows:
-        missing = "not run to the end" if row["protocol"] else "not testable here: data unavailable"
-        row["verdict"] = verdicts.get(row.get("reached"), missing)
-    heading = "result | location | paper | here | verdict"
-    return table(rows, heading, "[{title}](reproduction.md) | {source} | {paper} | {test} | {verdict}")
-
-
-@part(PAGE, "changes")
+@part
 def changes() -> list[str]:
     same = grouped(summary_rows(), lambda row: row["changes"])
     return [f"- {'; '.join(row['title'] for row in rows)}: {text}." for text, rows in same.items() if text]
 
 
-def commands(*recipes: str) -> list[str]:
+@part
+def recipe(*names: str) -> list[str]:
     """The commands of some runs, without seed and fold."""
-    found = [re.sub(r" --(seed \S+|set fold=\S+)", "", finished_runs(recipe)[0]["command"]) for recipe in recipes]
+    found = [re.sub(r" --(seed \S+|set fold=\S+)", "", finished_runs(name)[0]["command"]) for name in names]
     return ["```sh", *found, "```"]
 
 
 WORMS = r"worms-alone/unicornn-\d"
-RECIPES = {
-    "psmnist": ["scales/psmnist-energy"],
-    "cifar10": ["images/cifar10-longer"],
-    "rates": ["scales/hr", "scales/rr"],
-    "imdb": ["imdb/sums"],
-    "lorenz": ["lorenz/F0.9-wide", "lorenz/F8-wide"],
-    "worms": [WORMS],
-    "ablations": ["ablations/stacked-3"],
-}
-for _name, _sources in RECIPES.items():
-    part(PAGE, f"{_name}-recipe")(partial(commands, *_sources))
 
 
-@part(PAGE, "worms")
-def worms() -> list[str]:
+@part
+def worms() -> Record:
     """Correctly classified recordings: UnICORNN, MiniRocket, and a classifier that knows nothing of time."""
     correct, total = [], 0
     for folds in grouped(finished_runs(WORMS), lambda run: run["name"].rpartition("-")[0]).values():
@@ -214,16 +189,13 @@ def worms() -> list[str]:
         correct.append(sum(round(run["result"]["test"] * n) for run, n in zip(folds, counts, strict=True)))
         total = sum(counts)
     rocket, linear = load_results("estimators")["sets"]["worms44"]["minirocket"], load_results("reproduction/by_hand")
-    return [
-        f"UnICORNN classifies {fmean(correct):.1f} ± {stdev(correct):.1f} of {total} recordings correctly "
-        f"({fmean(correct) / total:.0%}, {len(correct)} seeds), MiniRocket with ridge regression "
-        f"{fmean(rocket['scores']):.0%} of the 43 complete ones, and a logistic regression on the standard deviations "
-        f"of the six channels (`{linear['command']}`) {sum(linear['right'])} of {sum(linear['of'])}."
-    ]
+    ours = {"mean": fmean(correct), "deviation": stdev(correct), "share": fmean(correct) / total, "seeds": len(correct)}
+    linear |= {"right": sum(linear["right"]), "of": sum(linear["of"])}
+    return linear | ours | {"total": total, "rocket": fmean(rocket["scores"])}
 
 
-@part(PAGE, "lorenz")
-def lorenz() -> list[str]:
+@part
+def lorenz() -> list[Record]:
     """Models by F; ours at the paper's size, with the longest training, and as one wide layer."""
     rows = []
     runs = grouped(finished_runs("lorenz/.* scales/lorenz-both"), lambda run: re.sub(r"-\d$", "", run["name"]))
@@ -234,22 +206,14 @@ def lorenz() -> list[str]:
         model += f", {chosen['head_size']} neurons in the head" if chosen.get("head_size") else ""
         rows.append(chosen | {"model": model, "parameters": each[0]["parameters"]})
     rows.sort(key=lambda row: (row["F"], not row["model"].startswith("unicornn"), row["model"], row["test"]))
-    return table(
-        rows,
-        "F | model | layers × units | parameters | batch | epochs | test NRMSE | paper | time",
-        "{F:g} | {model} | {num_layers} × {hidden_size} | {parameters} | {batch_size} | {epochs} | {test} | {paper} "
-        "| {time}",
-    )
+    return rows
 
 
-@part(PAGE, "time-steps")
-def time_step_range() -> list[str]:
-    (run,) = finished_runs("scales/psmnist-energy")
+@part
+def time_step_range(source: str) -> Record:
+    (run,) = finished_runs(source)
     smallest, largest = min(map(min, run["time_steps"])), settings(run)["dt"]
-    return [
-        f"The smallest effective time step of this network is {smallest:.3g}, a factor of {largest / smallest:.1f} "
-        f"below Δt = {largest:g}; in the paper's network (Fig. 5) the factor is 28."
-    ]
+    return {"smallest": smallest, "largest": largest, "factor": largest / smallest}
 
 
 def _curves(title: str, authors: str, sources: dict[str, str]) -> Panel:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 
-from docs.build.pages import figure, load_results, part, provenance, table
+from docs.build.pages import figure, load_results, part
 from unicornn.lab._metric import Metric
 from unicornn.lab.tasks import find
 from unicornn.theory.plots import Line, Panel, Plot
 
-PAGE = "docs/signals.md"
 
-
-@part(PAGE, "results")
-def results() -> list[str]:
-    result, rows = load_results("signals"), []
-    for run in result["runs"]:
+@part
+def signals() -> list[dict[str, Any]]:
+    rows = []
+    for run in load_results("signals")["runs"]:
         metric = Metric(run["metric"], more_is_better=run["metric"] == "accuracy")
         half = run.get("half_rate")
         texts = {name: metric.text(run[name]) for name in ("valid", "test")}
         texts |= {"half": metric.text(half["test"]) if half else None, "title": find(run["task"]).title}
         rows.append(run | texts | {"minutes": run["seconds"] / 60})
-    heading = "task | command | parameters (front end) | validation | test | half the rate | minutes of training"
-    row = (
-        "{title} | `{command}` | {parameters:,} ({front_end_parameters:,}) | {valid} | {test} | {half} | {minutes:.0f}"
-    )
-    return [
-        *table(rows, heading, row), "", "Accuracies, or RMSE per minute for the rates; one run each, weights selected "
-        f"by the validation set, one thread of a machine shared with other jobs. {provenance(result)}",
-    ]  # fmt: skip
+    return rows
 
 
 @figure("signals")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from docs.build.baselines import size_text
 from docs.build.long import longest_mastered, results_of_task
-from docs.build.pages import figure, load_results, part, provenance, results_text, table
+from docs.build.pages import figure, load_results, part, table
 from unicornn.theory.plots import Line, Panel, Plot
 
-PAGE = "docs/speed.md"
 STORED, REVERSIBLE, LSTM = "unicornn, stored", "unicornn, reversible", "lstm:2"
 MODELS = {
     STORED: "UnICORNN, `stored`",
@@ -40,51 +38,24 @@ def training_steps(result: Result) -> list[str]:
     return [f"**{size_text(result)}**", "", *table(rows, heading, template), ""]
 
 
-@part(PAGE, "speed")
+@part
 def training_step_tables() -> list[str]:
     return [line for name in ("speed", "worms", "one") for line in training_steps(load_results(f"bench/{name}"))][:-1]
 
 
-def alternating(name: str) -> list[str]:
+@part
+def alternating(name: str) -> list[dict[str, Any]]:
     """Speed-ups measured in alternation: two layers against one of LSTM, one layer against one of minGRU."""
-    result = load_results("speed")[name]
-    columns = ("stored", "reversible", "forward", "minGRU")
-    rows = [
-        {"sizes": text} | {key: result[f"{size}, {key}"]["ratio"] for key in columns} for size, text in SIZES.items()
-    ]
-    lines = table(
-        rows,
-        "sizes | LSTM, training, `stored` | LSTM, training, `reversible` | LSTM, forward | minGRU, training",
-        "{sizes} | {stored:.1f} × | {reversible:.1f} × | {forward:.1f} × | {minGRU:.1f} ×",
-    )
-    return [*lines, "", f"{provenance(result)} Kernels compiled for {result['processor']}."]
+    ratios = {key: result["ratio"] for key, result in load_results("speed")[name].items() if "," in key}
+    return [{"sizes": text} | {key.removeprefix(f"{size}, "): ratio for key, ratio in ratios.items() if size in key}
+            for size, text in SIZES.items()]  # fmt: skip
 
 
-part("README.md", "speed")(partial(alternating, "rivals"))
-part(PAGE, "rivals")(partial(alternating, "rivals"))
-part(PAGE, "avx2")(partial(alternating, "avx2"))
-
-
-@part(PAGE, "stream")
-def stream_step() -> list[str]:
+@part
+def stream_step() -> dict[str, Any]:
     result = load_results("bench/speed")
     step = result["models"][LSTM]["step"]
-    return [
-        f"`step()` with b=1, d=m={result['sizes']['m']} and two layers takes {1e3 * step['ours_ms']:.0f} µs; one step "
-        f"of a two-layer LSTM takes {1e3 * step['ms']:.0f} µs, so `step()` is {step['ratio']:.1f} × faster."
-    ]
-
-
-results_text(
-    PAGE, "single", "speed", "single",
-    "A training step on one sequence of {N:,} steps with m={m}, {L} layers and `gradient=\"reversible\"` takes "
-    "{us_a_step:.2f} µs per time step on one core (`{command}`).",
-)  # fmt: skip
-
-
-@part(PAGE, "about")
-def about() -> list[str]:
-    return [provenance(*(load_results(f"bench/{name}") for name in ("speed", "worms", "one", "lengths")))]
+    return step | {"m": result["sizes"]["m"], "ours": 1e3 * step["ours_ms"], "theirs": 1e3 * step["ms"]}
 
 
 @figure("speed_ups")
@@ -150,12 +121,12 @@ def headlines() -> dict[str, tuple[str, str]]:
     }
 
 
-@part("README.md", "headline")
+@part
 def headline_list() -> list[str]:
     return [f"- **{title}:** {sentence}" for title, (_, sentence) in headlines().items()]
 
 
-@part("docs/index.md", "headline")
+@part
 def headline_cards() -> list[str]:
     """A card per result, its number in the accent colour."""
     pages = dict(zip(headlines(), ("speed", "speed", "long"), strict=True))
