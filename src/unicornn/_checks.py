@@ -22,12 +22,7 @@ FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def describe(value: Any, plain: tuple[type, ...] = (int, float)) -> str:
-    """A value in an error message, shortened, with its type unless that is in ``plain``.
-
-    Example:
-        >>> describe(0.1), describe("0.1"), describe(True), describe([1] * 100), describe(10**5000)
-        ('0.1', "str '0.1'", 'bool True', 'list [1, 1, 1, 1, 1, 1, ...]', 'a number of 16610 bits')
-    """
+    """A value in an error message, shortened, with its type unless that is in ``plain``."""
     kind = type(value)
     if kind is int and value.bit_length() > 200:
         return f"a number of {value.bit_length()} bits"
@@ -170,12 +165,7 @@ def existing_device(name: str, device: Any) -> torch.device:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of an error message about an unknown name, if a similar name exists.
-
-    Example:
-        >>> did_you_mean("psmnst", ["psmnist", "imdb"])
-        "; did you mean 'psmnist'?"
-    """
+    """The end of an error message about an unknown name, if a similar name exists."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -6,13 +6,7 @@ _OF_COMMANDS = {"fit": "fit", "predict": "fit", "features": "fit", "export": "fi
 
 
 def install_hint(extra: str) -> str:
-    """The command that installs an extra.
-
-    Example:
-        >>> from unicornn._extras import install_hint
-        >>> install_hint("fit")
-        "pip install '.[fit]' in the clone of unicornn"
-    """
+    """The command that installs an extra."""
     return f"pip install '.[{extra}]' in the clone of unicornn"
 
 

@@ -23,13 +23,6 @@ def segments(u: Tensor, lengths: Tensor | None, k: int) -> Iterator[tuple[Tensor
     """The k segments of each sequence in order: (n, b, d), and their lengths (b,).
 
     Each sequence is divided at its own length, into segments that differ by at most one step.
-
-    Example:
-        >>> import torch
-        >>> from unicornn._features import segments
-        >>> u = torch.arange(6.0)[:, None, None].expand(6, 2, 1)
-        >>> [(part[:, 1, 0].tolist(), n.tolist()) for part, n in segments(u, torch.tensor([6, 2]), 2)]
-        [([0.0, 1.0, 2.0], [3, 1]), ([1.0, 2.0, 3.0], [3, 1])]
     """
     if k == 1:
         yield u, lengths

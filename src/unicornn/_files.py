@@ -27,16 +27,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     Its name is unique, so that two threads or processes can write the same file: the last one wins. Temporary files of
     processes that were killed are removed.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from unicornn._files import atomic_path
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_path(Path(folder) / "notes.txt") as temporary:
-        ...         _ = temporary.write_text("complete")
-        ...     (Path(folder) / "notes.txt").read_text()
-        'complete'
     """
     temporary = _temporary_path(path.parent)
     with temporary.open("xb"):
@@ -57,16 +47,6 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
     Writes to a device or a FIFO, such as /dev/stdout, without replacing it. Text is UTF-8; characters that UTF-8 cannot
     encode, such as lone surrogates, are escaped.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from unicornn._files import atomic_write
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_write(Path(folder) / "new" / "notes.txt", "w") as file:
-        ...         _ = file.write("complete")
-        ...     (Path(folder) / "new" / "notes.txt").read_text()
-        'complete'
     """
     encoding: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace"}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,15 +60,7 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def output_path(path: Any) -> Iterator[Path]:
-    """Like ``atomic_path``, for the path that a caller gave as ``path``: creates its folder; errors name the argument.
-
-    Example:
-        >>> from unicornn._files import output_path
-        >>> with output_path("") as temporary:
-        ...     pass
-        Traceback (most recent call last):
-        unicornn.errors.BadValue: path: expected the path of a file to write, got ''
-    """
+    """Like ``atomic_path``, for a caller's argument ``path``: creates its folder; errors name the argument."""
     if not isinstance(path, (str, Path)) or not str(path) or "\0" in str(path):
         raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
     path = Path(path)
@@ -104,16 +76,7 @@ def output_path(path: Any) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_folder(parent: Path) -> Iterator[Path]:
-    """Yields a new folder inside ``parent``, which is created if necessary, and removes it at the end of the block.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from unicornn._files import temporary_folder
-        >>> with tempfile.TemporaryDirectory() as parent, temporary_folder(Path(parent)) as folder:
-        ...     folder.parent == Path(parent), folder.is_dir()
-        (True, True)
-    """
+    """Yields a new folder inside ``parent``, which is created if necessary, and removes it at the end of the block."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = _temporary_path(parent)
     folder.mkdir()

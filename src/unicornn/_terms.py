@@ -10,11 +10,6 @@ def parse_terms(text: Any) -> list[tuple[str, dict[str, Any]]]:
     """Names and options of a text such as "last+energy(segments=8)". Options are literals, or words without quotes.
 
     Nothing is evaluated. Raises one of Python's errors for anything else.
-
-    Example:
-        >>> from unicornn._terms import parse_terms
-        >>> parse_terms("last+energy(segments=8, pool=moments)")
-        [('last', {}), ('energy', {'segments': 8, 'pool': 'moments'})]
     """
     if not isinstance(text, str) or len(text) > 1000:
         raise ValueError("not a text of up to 1,000 characters")

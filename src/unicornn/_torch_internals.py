@@ -40,13 +40,6 @@ def transformed(tensors: Any) -> bool:
     """Whether a torch.func transform is active or one of the tensors (in tuples and lists) carries a tangent.
 
     The kernels have no such derivatives and would silently ignore them.
-
-    Example:
-        >>> import torch
-        >>> x, seen = torch.ones(2), []
-        >>> _ = torch.func.vmap(lambda x: (seen.append(transformed([x])), x)[1])(x)
-        >>> seen, transformed([x])
-        ([True], False)
     """
     if _in_function_transform():
         return True
