@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -25,9 +26,18 @@ class BatchLoss(NamedTuple):
     weight: float = 1.0
 
 
-def mean_loss(output: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Cross-entropy for classes (integer targets), else squared error; optionally weighted, with weights of mean 1."""
-    kind = nn.functional.mse_loss if target.is_floating_point() else nn.functional.cross_entropy
+def mean_loss(
+    output: Tensor, target: Tensor, weight: Tensor | None = None, *, smoothing: float = 0.0, huber: float = 0.0
+) -> Tensor:
+    """Cross-entropy for classes (integer targets), else squared error; optionally weighted, with weights of mean 1.
+
+    ``smoothing`` is the share of each class's probability spread over all classes; errors above ``huber`` > 0 count
+    linearly.
+    """
+    if not target.is_floating_point():
+        kind = partial(nn.functional.cross_entropy, label_smoothing=smoothing)
+    else:
+        kind = partial(nn.functional.huber_loss, delta=huber) if huber else nn.functional.mse_loss
     if weight is None:
         return kind(output, target)
     each = kind(output, target, reduction="none")

@@ -63,6 +63,16 @@ def test_windows_are_moved_in_training_only(bearings_source):
     assert torch.equal(splits.train.batch(torch.tensor([1]), 3).u, both[:, 1:])
 
 
+def test_validation_on_the_end_of_the_training_recordings(bearings_source):
+    source, recordings, labels, loads = bearings_source
+    lengths = np.array(list(map(len, recordings)))
+    splits = load(source, window=0, validation="end")
+    assert splits.train.lengths.tolist() == (lengths - lengths // 5)[loads < 3].tolist()
+    assert splits.valid.lengths.tolist() == (lengths // 5)[loads < 3].tolist()
+    assert splits.test.target.tolist() == labels[loads == 3].tolist()
+    np.testing.assert_array_equal(splits.valid.begin, splits.train.begin + splits.train.lengths)
+
+
 def test_a_window_must_fit(bearings_source):
     with pytest.raises(BadValue, match=r"^window: "):
         load(bearings_source[0], window=200)

@@ -65,6 +65,15 @@ def test_stretched_and_shifted_windows(small_bidmc):
         assert torch.equal(pieces[:, :3], torch.stack([u[:-500, 0], u[250:-250, 0], u[500:, 0]], 1))
 
 
+def test_windows_standardised_one_by_one(small_bidmc):
+    plain, changed = (helpers.load(HR, small_bidmc[0], **options) for options in ({}, {"scale": "window"}))
+    for before, after in zip(plain[:3], changed[:3], strict=True):
+        (u, target, _), (scaled, same, _) = (split.batch(torch.tensor([2, 0]), -1) for split in (before, after))
+        expected = (u - u.mean(0)) / u.std(0, correction=0)
+        torch.testing.assert_close(scaled, expected, rtol=1e-3, atol=1e-3)
+        assert torch.equal(target, same)
+
+
 def test_no_patient_is_in_two_splits(small_bidmc):
     source, _, _ = small_bidmc
     tests = set()

@@ -34,7 +34,8 @@ def test_a_config_survives_its_file():
     [
         ("lr", "fast"), ("epochs", "2.5"), ("lr", "-1"), ("lr", "nan"), ("clip", "nan"), ("b_init", "nan"),
         ("dt", "0.1,inf"), ("hidden_size", "9" * 12), ("epochs", "9" * 400), ("N", "9" * 20), ("bptt", -1),
-        ("average", 1.0), ("mode", "odd"), ("schedule", "steep"), ("learn_dt", "perhaps"),
+        ("average", 1.0), ("label_smoothing", 1.0), ("huber", 1.0),
+        ("mode", "odd"), ("schedule", "steep"), ("learn_dt", "perhaps"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_named(name, value):

@@ -59,3 +59,12 @@ def test_weighted_losses_are_means_over_repeated_samples(classes):
     repeated = torch.tensor([0, 1, 1])
     weight = torch.tensor([1.0, 2.0, 0.0])
     torch.testing.assert_close(mean_loss(output, target, weight), mean_loss(output[repeated], target[repeated]))
+
+
+def test_large_errors_count_linearly_and_labels_are_smoothed():
+    output, target = torch.tensor([0.0, 5.0]), torch.tensor([0.5, 1.0])
+    assert mean_loss(output, target, huber=1.0).item() == pytest.approx((0.5**2 / 2 + 4 - 0.5) / 2)
+    logits, classes = torch.randn(3, 4), torch.tensor([0, 3, 1])
+    uniform = -logits.log_softmax(1).mean()
+    expected = 0.8 * mean_loss(logits, classes) + 0.2 * uniform
+    torch.testing.assert_close(mean_loss(logits, classes, smoothing=0.2), expected)

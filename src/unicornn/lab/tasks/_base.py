@@ -154,6 +154,9 @@ class Training:
         bptt: Number of steps at the end of a sequence through which gradients are propagated (truncated
             back-propagation through time); 0 for all.
         standardise: Start the readout of a regression from the mean and deviation of the training targets.
+        label_smoothing: Share of each class's probability spread over all classes, in training only.
+        huber: Error, in deviations of the training targets, above which the training loss of a regression is linear
+            (needs ``standardise``); 0 for the squared error.
         eval_batch_size: Number of sequences in a batch of validation and test.
 
     Example:
@@ -176,6 +179,8 @@ class Training:
     average: float = 0.0
     bptt: int = 0
     standardise: bool = False
+    label_smoothing: float = 0.0
+    huber: float = 0.0
     eval_batch_size: int = 256
 
 

@@ -129,6 +129,13 @@ def mean_and_deviation(
     return mean.astype(np.float32), deviation.astype(np.float32)
 
 
+def standardised(batch: Batch, indices: Tensor, draw: int) -> Batch:
+    """Each channel of each sequence with mean 0 and deviation 1, or 0 throughout if it is constant."""
+    u = batch.u - batch.u.mean(0)
+    deviation = u.std(0, correction=0)
+    return batch._replace(u=u / torch.where(deviation > 0, deviation, 1.0))
+
+
 def crop(batch: Batch, indices: Tensor, draw: int, *, shares: tuple[float, ...], seed: int) -> Batch:
     """A random crop of each sequence, or its mirror image (-u).
 

@@ -177,7 +177,14 @@ def _task(name: str, title: str, file: File, words: int) -> Task:
         size=f"{300 * words:,} recordings, N = 16,000, d = 1",
         models={"unicornn": {**FRAMES_NETWORK, **frames, "hidden_size": 96}},
         training=Training(
-            lr=4e-3, batch_size=32, epochs=25, schedule="onecycle", optimizer="adamw", weight_decay=0.01, clip=1.0
+            lr=4e-3,
+            batch_size=32,
+            epochs=25,
+            schedule="onecycle",
+            optimizer="adamw",
+            weight_decay=0.01,
+            clip=1.0,
+            label_smoothing=0.05,
         ),
         options={"rate": (RATE, RATE // 2), "shift": (1200,), "speed": (0.15,), "noise": (0.1,), "filter": (0.5,)},
         files=[file],

@@ -155,7 +155,10 @@ def _checked_training(settings: Mapping[str, Any]) -> Training:
         if kind is int:
             integer(f.name, value, 1 if f.name in POSITIVE else 0)
     training = Training(**settings)
-    fraction("average", training.average)
+    for name in ("average", "label_smoothing"):
+        fraction(name, getattr(training, name))
+    if training.huber and not training.standardise:
+        raise BadValue(f"huber: expected 0 without standardise, got {training.huber}")
     choice("schedule", training.schedule, SCHEDULES)
     choice("optimizer", training.optimizer, OPTIMIZERS)
     return training

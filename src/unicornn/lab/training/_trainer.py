@@ -111,7 +111,10 @@ class TaskTrainer(Trainer):
         data = finite_batch(self.splits, "train", batch.indices, self.epoch, self.device)
         torch.manual_seed(derive_seed(config.seed, self.step, processes.rank()))
         output = self.network(data.u, data.lengths, training.bptt)
-        loss = mean_loss(*per_target(self.task.kind, output, data))
+        output, target = per_target(self.task.kind, output, data)
+        if training.huber:  # in units of the targets' deviation
+            output, target = output / self.network.deviation, target / self.network.deviation
+        loss = mean_loss(output, target, smoothing=training.label_smoothing, huber=training.huber)
         return BatchLoss(loss, data.u.shape[1] if batch.weight else 0, batch.weight)
 
     def synchronise(self, gradients: Sequence[Tensor]) -> None:
