@@ -99,9 +99,9 @@ def _rates(task: str, folder: Path) -> Split:
     both = found.load(Source(folder), options, 0)
 
     def windows(split: Any) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        rows, whole = split.rows[::EVERY], split.whole
-        X = [whole.signals[begin : begin + 4000] for begin in whole.begin[rows]]
-        return X, whole.target[rows].numpy(), whole.begin[rows] // SAMPLES
+        rows, every = split.rows[::EVERY], split.base
+        X = [every.values[begin : begin + 4000] for begin in every.begin[rows]]
+        return X, every.target[rows].numpy(), every.begin[rows] // SAMPLES
 
     X, y, groups = windows(both.train)
     X_test, y_test, _ = windows(both.test)

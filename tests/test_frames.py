@@ -200,12 +200,10 @@ def test_layers_must_be_ours():
 def test_uses_without_frames_name_the_reason(tmp_path):
     from unicornn.export import onnx
     from unicornn.lab.show import Sample, write_page
-    from unicornn.streams import Stream
 
     network = Classifier(UnICORNN(4, 4), 2, frames=Frames(oscillators(1, 4), 8, 4))
     for name, use in [
         ("kind", lambda: onnx(network, tmp_path / "a.onnx")),
-        ("model", lambda: Stream(network)),
         ("network", lambda: write_page(network, [Sample("noise", torch.randn(9, 1))], tmp_path / "a.html")),
     ]:
         with pytest.raises(BadValue, match=f"^{name}: .*without frames"):

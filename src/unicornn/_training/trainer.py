@@ -34,10 +34,11 @@ def mean_loss(
     ``smoothing`` is the share of each class's probability spread over all classes; errors above ``huber`` > 0 count
     linearly.
     """
+    kind: Callable[..., Tensor] = nn.functional.mse_loss
     if not target.is_floating_point():
         kind = partial(nn.functional.cross_entropy, label_smoothing=smoothing)
-    else:
-        kind = partial(nn.functional.huber_loss, delta=huber) if huber else nn.functional.mse_loss
+    elif huber:
+        kind = partial(nn.functional.huber_loss, delta=huber)
     if weight is None:
         return kind(output, target)
     each = kind(output, target, reduction="none")

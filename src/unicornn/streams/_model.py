@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from unicornn.errors import BadType, BadValue
 from unicornn.models import Classifier, Network, TextClassifier
 from unicornn.readouts import Readout, parse
 from unicornn.streams._engine import Array, product
+from unicornn.streams._frames import FrameStates, can_be_carried
 
 
 def _unchanged(x: Array) -> Array:
@@ -31,9 +33,11 @@ class StreamModel:
 
     fingerprint: digest of everything on which the answers depend. d: number of channels of a sample; 0 for words.
     dtype: numpy dtype in which samples are read. rnn: the layers; None for an estimator that predicts from whole
-    windows. readout: the features of the layers. patch: number of samples in a step. prepare: samples (k, d) to the
-    input of the layers. answers: features (n, f) to answers (n, …). predictions: answers to predictions. gaps: whether
-    NaN is a valid sample. predict_window: for whole windows, the answer for one (window, d), and its shape.
+    windows, or from frames. readout: the features of the layers. patch: number of samples in a step. prepare: samples
+    (k, d) to the input of the layers. answers: features (n, f) to answers (n, …). predictions: answers to predictions.
+    gaps: whether NaN is a valid sample. predict_window: for whole windows, the answer for one (window, d), and its
+    shape. frames: makes the states of a network with frames, with a history of some samples; and the number of samples
+    between its answers.
     """
 
     fingerprint: str
@@ -47,6 +51,7 @@ class StreamModel:
     predictions: Callable[[Array], Any] = _unchanged
     gaps: bool = False
     predict_window: tuple[Callable[[Array], Array], tuple[int, ...]] | None = None
+    frames: tuple[Callable[[int], FrameStates], int] | None = None
 
 
 def stream_model(model: Any, readout: Any) -> StreamModel:
@@ -54,7 +59,7 @@ def stream_model(model: Any, readout: Any) -> StreamModel:
     if isinstance(model, UnICORNN):
         read = parse("last" if readout is None else readout)
         _check(model, read)
-        return StreamModel(_digest(model, repr(read)), model.input_size, _np_dtype(model), model, read)
+        return StreamModel(_digest(model, repr(read)), model.input_size, _np_dtype(model.w[0]), model, read)
     if not isinstance(model, Network) and not is_estimator(model):
         expected = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator"
         raise BadType(f"model: expected {expected}, got {type(model).__name__}")
@@ -63,11 +68,16 @@ def stream_model(model: Any, readout: Any) -> StreamModel:
     if isinstance(model, Network):
         return _of_network(model)
     check_fitted(model)
-    network = tuple(model.models_) == ("network",) and not model._network.frames
-    single = network and model.missing == "error" and model.scale_ == "dataset"
-    if single and not any(part.unsupported("stream") for part in model._network.readout.parts):
+    single = tuple(model.models_) == ("network",) and model.missing == "error" and model.scale_ == "dataset"
+    if single and _is_carried(model._network):
         return _of_estimator(model)
     return _of_windows(model)
+
+
+def _is_carried(network: Network) -> bool:
+    if network.frames:
+        return can_be_carried(network)
+    return not any(part.unsupported("stream") for part in network.readout.parts)
 
 
 def _check(rnn: Any, readout: Readout) -> None:
@@ -78,16 +88,16 @@ def _check(rnn: Any, readout: Readout) -> None:
     readout.check("stream", "model")
 
 
-def _np_dtype(rnn: Any) -> Any:
-    return np.float64 if rnn.w[0].dtype == torch.float64 else np.float32
+def _np_dtype(parameter: torch.Tensor) -> Any:
+    return np.float64 if parameter.dtype == torch.float64 else np.float32
 
 
 def _of_network(model: Network) -> StreamModel:
-    model.check("stream", "model")
-    _check(model.rnn, model.readout)
+    if not model.frames:
+        _check(model.rnn, model.readout)
     model = copy.deepcopy(model).eval().requires_grad_(False).cpu()
     rnn: Any = model.rnn
-    dtype = _np_dtype(rnn)
+    dtype = _np_dtype(model.linear.weight)
     kind = torch.float64 if dtype is np.float64 else torch.float32
     hidden, linear = ([t.to(kind) for t in each.parameters()] for each in (model.hidden, model.linear))
     mean, scale = (t.numpy().astype(dtype) for t in model.features.standardisation())
@@ -101,11 +111,25 @@ def _of_network(model: Network) -> StreamModel:
     def predictions(answers: Array) -> Array:
         return answers.argmax(-1) if isinstance(model, Classifier) else answers
 
-    found = StreamModel(_digest(model, repr(model.readout)), rnn.input_size // model.patch, dtype, rnn, model.readout)
+    d = int((*model.frames, rnn)[0].input_size) // model.patch
+    found = StreamModel(_digest(model, repr([*model.frames, model.readout])), d, dtype, rnn, model.readout)
     found.patch, found.answers, found.predictions = model.patch, answers, predictions
+    if model.frames:
+        found.answers = _unchanged
+        found.predict_window = functools.partial(_output, model), model.finish(torch.zeros(1, len(linear[1]))).shape[1:]
+        if can_be_carried(model):
+            hops = [level.hop for level in model.frames]
+            found.frames = functools.partial(FrameStates, model, answers), math.prod(hops)
     if isinstance(model, TextClassifier):
         found.d, found.prepare = 0, functools.partial(_embed, model)
     return found
+
+
+@torch.no_grad()
+def _output(model: Network, x: Array) -> Array:
+    """The answer for prepared samples x (N, d)."""
+    u = torch.from_numpy(x).to(model.linear.weight)
+    return model.finish(model.scores(u[:, None]))[0].numpy()
 
 
 def _embed(model: TextClassifier, x: Array) -> Array:
@@ -164,7 +188,8 @@ def _scale(scaling: Any, u: Array) -> Array:
 def _digest(model: nn.Module, extra: str) -> str:
     """SHA-256 of the settings and of all parameters."""
     rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
-    settings = [type(model).__name__, rnn.num_layers, rnn.skip_layers, *rnn.dt, rnn.alpha, extra]
+    settings = [type(model).__name__, extra]
+    settings += [rnn.num_layers, rnn.skip_layers, *rnn.dt, rnn.alpha] if isinstance(rnn, UnICORNN) else [repr(rnn)]
     digest = hashlib.sha256(repr([*settings, getattr(model, "patch", 1)]).encode())
     for name, t in model.state_dict().items():
         digest.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())

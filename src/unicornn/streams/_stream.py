@@ -40,7 +40,7 @@ class Stream:
         readout: Readout of a layer: its answers are these features, not standardised. The default is "last".
         window: Number of samples on which an answer is based, as if nothing had preceded them; None for all samples.
         hop: Number of samples between two answers with ``window``; the first one comes after ``window`` samples. Each
-            sequence has window / hop states.
+            sequence has window / hop states. Networks with frames answer at the hop of their frames without a window.
         capacity: Largest number of sequences; None for no limit.
         on_full: What happens beyond ``capacity``: "error" raises ``StreamFull``, "evict" drops the sequences that have
             been idle for longest.
@@ -137,7 +137,7 @@ class Stream:
                 self._free += [self._slots.pop(key) for key in new]
                 raise
             rows = self._model.answers(F)
-            if self.window is None and not return_all:
+            if self.hop is None and not return_all:
                 answers = dict(zip(keys, rows, strict=True))
             else:
                 answers = dict(zip(keys, np.split(rows, np.cumsum(ends)[:-1]), strict=True))
@@ -361,11 +361,15 @@ class Stream:
 
 
 def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | None, int | None]:
+    if window is None and model.frames is not None:
+        if hop not in (None, model.frames[1]):
+            raise BadValue(f"hop: expected None or that of the frames, {model.frames[1]}, got {checks.describe(hop)}")
+        return None, model.frames[1]
     if window is None:
         if model.predict_window is not None:
             raise BadValue(
                 "window: expected a number of samples for an estimator with a bank, with segments or with "
-                "missing='mask', which predicts from whole series, got None"
+                "missing='mask', and for frames that are centred or of other models: they need whole series, got None"
             )
         if hop is not None:
             raise BadValue(f"hop: expected None without a window, got {checks.describe(hop)}")
@@ -383,6 +387,8 @@ def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | No
 def _sequences(model: StreamModel, window: int | None, hop: int | None, history: int) -> Sequences:
     if window is not None and hop is not None and model.predict_window is not None:
         return KeptSamples(window, hop, model.d, model.predict_window, history)
+    if model.frames is not None:
+        return model.frames[0](history)
     assert model.rnn is not None
     assert model.readout is not None
     engine = Engine(model.rnn, model.readout)

@@ -20,7 +20,7 @@ from unicornn.lab.training import _processes as processes
 from unicornn.lab.training._checkpoint import Checkpoint
 from unicornn.lab.training._config import Config
 from unicornn.lab.training._metrics import batches_of, finite_batch, measure, per_target
-from unicornn.models import Network
+from unicornn.models import Network, Regressor
 
 WARM_UP = 0.1  # fraction of the one-cycle schedule
 WORDS = "embedding."  # prefix of the names of word vectors
@@ -112,7 +112,7 @@ class TaskTrainer(Trainer):
         torch.manual_seed(derive_seed(config.seed, self.step, processes.rank()))
         output = self.network(data.u, data.lengths, training.bptt)
         output, target = per_target(self.task.kind, output, data)
-        if training.huber:  # in units of the targets' deviation
+        if isinstance(self.network, Regressor) and training.huber:
             output, target = output / self.network.deviation, target / self.network.deviation
         loss = mean_loss(output, target, smoothing=training.label_smoothing, huber=training.huber)
         return BatchLoss(loss, data.u.shape[1] if batch.weight else 0, batch.weight)
