@@ -13,8 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import BANK
-from unicornn.estimators import OscillatorBank, _oscillators
-from unicornn.estimators._pooling import NAMES, summaries
+from unicornn._ops.reference import energy, step
+from unicornn.estimators import OscillatorBank
+from unicornn.estimators._oscillators import ALPHA, FASTEST, Joined
+from unicornn.estimators._pooling import NAMES, Pools, pooled, summaries
 
 
 def small(**options):
@@ -50,12 +52,43 @@ def test_features_are_reproducible_to_the_bit():
     assert not np.array_equal(features[0], OscillatorBank(4, random_state=1).fit_transform(X))
 
 
-def test_batches_of_windows_change_nothing(monkeypatch):
-    X = [np.random.default_rng(n).normal(size=n) for n in (30, 200, 77)]
-    bank = small().fit(X)
-    whole = bank.transform(X)
-    monkeypatch.setattr(_oscillators, "MAX_NUMBERS", 2000)
-    assert np.allclose(whole, bank.transform(X), atol=1e-5)
+@pytest.mark.parametrize(("d", "m"), [(1, 5), (3, 32), (2, 40)])
+def test_windows_follow_the_reference(d, m):
+    X = [np.random.default_rng(n).normal(size=(n, d)).astype(np.float32) for n in (150, 9, 300)]
+    bank = OscillatorBank(m, random_state=0).fit(X)
+    series = [bank._scaling(x) for x in X]
+    for layer in bank._layers:
+        starts = [layer.view.starts(len(x)) for x in series]
+        values = layer.values(Joined.of(series), starts)
+        expected = np.concatenate([reference(layer, *each) for each in zip(series, starts, strict=True)])
+        close = np.isclose(values, expected, rtol=2e-3, atol=2e-3)
+        assert close.mean() > (0.99 if layer.view.W <= 64 else 0.9)  # the fastest oscillators are chaotic
+        pools = Pools.empty(3, layer)  # two parts of each series, one after the other
+        middle = len(starts[2]) // 2
+        pools.add(
+            layer, [1, 0], [len(starts[1]), len(starts[0])], layer.values(Joined.of(series[1::-1]), starts[1::-1])
+        )
+        for part in (starts[2][:middle], starts[2][middle:]):
+            pools.add(layer, [2], [len(part)], layer.values(Joined.of(series[2:]), [part]))
+        np.testing.assert_allclose(pools.features(layer), pooled(Joined.of(series), layer), atol=1e-5)
+
+
+def reference(layer, x, starts):
+    """The quantities at the ends of windows of x (N, d), by torch in float64."""
+    view = layer.view
+    u = view.prepare(Joined.of([x]), layer.deviation)
+    u = torch.from_numpy(np.stack([u[start : start + view.W] for start in starts], 1)).double()
+    u = u - u.mean(0) if view.kind == "shape" else u
+    w, V, b, c = (t.double() for t in layer[1:5])
+    y = z = torch.zeros(len(starts), len(w), dtype=torch.float64)
+    for x in u @ V.T + b:
+        y, z = step(torch.tanh(w * y + x), y, z, 2 * FASTEST * c.sigmoid(), ALPHA)
+    E = energy(y, z, w, ALPHA) + 1e-3
+    if not view.pairs:
+        return torch.cat([y, E.log()], 1)[:, -len(layer.names) :].numpy()
+    (y0, y1), (z0, z1), (E0, E1), (omega, _) = (t.chunk(2, -1) for t in (y, z, E, (ALPHA + w).sqrt()))
+    lead, in_phase = omega * (y0 * z1 - y1 * z0), z0 * z1 + omega**2 * y0 * y1
+    return (torch.cat([lead, in_phase], 1) / (E0 + E1 - 1e-3).repeat(1, 2)).numpy()
 
 
 @pytest.mark.slow

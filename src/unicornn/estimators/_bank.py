@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
-from unicornn.estimators._oscillators import Oscillators, views
+from unicornn.estimators._oscillators import Joined, Oscillators, views
 from unicornn.estimators._pooling import LIVE_NAMES, NAMES, pooled, pooled_names, summaries
 from unicornn.estimators._series import Scaling, Series, SeriesSet, naming_errors
 from unicornn.estimators._transformer import SeriesTransformer
 
 LEVEL_WINDOWS = 4096  # windows from which the levels of a layer are estimated
+SERIES_AT_ONCE = 128  # of which a thread runs one layer
 Tell = Callable[[float], None]
 
 
@@ -138,17 +139,22 @@ class OscillatorBank(SeriesTransformer):
         """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles, or · (24 + 3 q) + 10 d with ``live``; with
         several channels 4 (m // 2) · (5 + q) more for each window."""
         series = [self._scaling(x) for x in series]
-        # A layer takes many small steps, which torch's threads would not share well: each thread runs whole layers.
-        threads = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
-                features: list[np.ndarray] = []
-                for found in workers.map(lambda layer: pooled(series, layer), self._layers):
-                    features.append(found)
-                    tell(len(features) / len(self._layers))
-        finally:
-            torch.set_num_threads(threads)
-        return np.concatenate([*features, summaries(series, self._summary_names)], 1)
+        columns = np.cumsum([0, *(len(pooled_names(layer, list(self.quantiles))) for layer in self._layers)])
+        numbers = summaries(series, self._summary_names)
+        features = np.empty((len(series), columns[-1] + numbers.shape[1]), np.float32)
+        features[:, columns[-1] :] = numbers
+        parts = [slice(k, k + SERIES_AT_ONCE) for k in range(0, len(series), SERIES_AT_ONCE)]
+        joined = {part.start: Joined.of(series[part]) for part in parts}
+        jobs = [(part, i) for part in parts for i in range(len(self._layers))]
+
+        def work(job: tuple[slice, int]) -> None:
+            part, i = job
+            features[part, columns[i] : columns[i + 1]] = pooled(joined[part.start], self._layers[i])
+
+        with ThreadPoolExecutor(torch.get_num_threads()) as workers:
+            for done, _ in enumerate(workers.map(work, jobs), 1):
+                tell(done / len(jobs))
+        return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names such as "w8_increments_logE0_mean" (window, input, quantity and oscillator, pooling), and

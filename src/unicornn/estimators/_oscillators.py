@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn import functional
-from unicornn._ops.reference import energy
+from unicornn._ops.cpu import launch
 from unicornn.estimators._series import Scaling, Series
 
+KERNELS = "unicornn.estimators._oscillator_kernels"
 ALPHA = 1.0
 FASTEST = 1.6  # largest effective time step a; symplectic Euler is stable for a²·α < 4
 SLOWEST = math.pi  # smallest a, times the window length: half a period per window
 INPUT_SCALE = (0.25, 1.5)  # range of the rows of V: from nearly linear to saturating the tanh
-ENERGY_EPSILON = 1e-3  # added to energies before the logarithm
-MAX_NUMBERS = 1 << 20  # in memory at a time, however many and long the series are; more would leave the cache
 SCALING_SERIES = 512  # maximum number of series from which a view's input is scaled
 MAX_STEPS = 64  # of a window, unless it uses every step
 FULL_RATE_OVERLAP = 2  # of the windows that use every step
@@ -37,6 +35,20 @@ QUANTITIES = {
 PAIR_QUANTITIES = ("lead", "in_phase")
 """Quantities read from two equal oscillators driven by two channels: their angular momentum, whose sign tells which
 channel leads, and their inner product. Both are relative to the sum of the two energies."""
+
+
+class Joined(NamedTuple):
+    """Several series one after the other: x (sum of N · d,), boundaries (n + 1,) in steps, number of channels."""
+
+    x: np.ndarray
+    cuts: np.ndarray
+    d: int
+
+    @classmethod
+    def of(cls, series: Series) -> Joined:
+        """Joins series (N_i, d) in float32."""
+        cuts = np.cumsum([0, *map(len, series)])
+        return cls(np.concatenate([x.ravel() for x in series]), cuts, series[0].shape[1])
 
 
 class View(NamedTuple):
@@ -58,16 +70,19 @@ class View(NamedTuple):
         """Length of a window in steps of the series."""
         return self.W * self.pace
 
-    def prepare(self, x: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        """The input (samples, d) in float32 from a standardised series (N, d), in units of ``deviation`` (d,)."""
-        if self.kind == "scaled_increments":
-            x = (x - x.mean(0)) / (x.std(0) + 1e-6)
-        if self.pace > 1:
-            end = len(x) // self.pace * self.pace
-            x = x[:end].reshape(-1, self.pace, x.shape[1]).mean(1) if end else x.mean(0, keepdims=True)
-        if self.kind in ("increments", "scaled_increments"):
-            x = np.diff(x, axis=0, prepend=x[:1])
-        return (x / deviation).astype(np.float32)
+    def prepare(self, series: Joined, deviation: np.ndarray) -> np.ndarray:
+        """The inputs (samples, d) of all series in turn, standardised ones of float32, in units of ``deviation``."""
+        u = np.empty_like(series.x)
+        kernel = launch.kernel(KERNELS, "prepare_series")
+        samples = launch.call(kernel, torch.float32, *series, self.for_kernels(deviation), u)
+        return u.reshape(-1, series.d)[:samples]
+
+    def for_kernels(self, deviation: np.ndarray) -> Any:
+        """``Windows`` of ``_oscillator_kernels``."""
+        Windows = launch.kernel(KERNELS, "Windows")
+        differ = self.kind in ("increments", "scaled_increments")
+        flags = self.kind == "shape", differ, self.kind == "scaled_increments"
+        return Windows(self.W, self.pace, self.hop, *flags, deviation)
 
     def starts(self, N: int) -> np.ndarray:
         """First samples of the windows of a series of N steps."""
@@ -119,7 +134,7 @@ class Oscillators(NamedTuple):
     @property
     def n_phases(self) -> int:
         """Number of leading quantities that are phases, of which only mean, maximum and minimum are pooled."""
-        return 0 if self.view.pairs else len(self.names) - len(self.w)
+        return 0 if self.view.pairs or "y" not in QUANTITIES[self.view.kind] else len(self.w)
 
     @classmethod
     def draw(cls, view: View, m: int, series: Series, random: np.random.RandomState) -> Oscillators:
@@ -130,7 +145,7 @@ class Oscillators(NamedTuple):
         """
         d = series[0].shape[1]
         some = series[:: -(-len(series) // SCALING_SERIES)]
-        deviation = Scaling.fit([view.prepare(x, np.ones(d)) for x in some]).deviation
+        deviation = Scaling.fit([view.prepare(Joined.of(some), np.ones(d))]).deviation
         slowest = min(SLOWEST / view.W, FASTEST / 2)
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
         n_inputs = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
@@ -171,55 +186,41 @@ class Oscillators(NamedTuple):
         chosen = np.sort(random.permutation(len(flat))[:most])
         cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
         sampled = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
-        values = np.concatenate([values.numpy() for _, _, values in self.run(series, sampled)])
+        values = self.values(Joined.of(series), sampled)
         levels = np.quantile(values, np.asarray([*quantiles, 0.5], dtype=np.float64), axis=0) + 1e-4 * values.std(0)
         levels = levels.astype(np.float32)
         return self._replace(levels=levels[:-1], middle=levels[-1])
 
-    def run(self, series: Series, starts: Sequence[np.ndarray]) -> Iterator[tuple[list[int], list[int], Tensor]]:
-        """Runs over the given windows of each series, some at a time.
+    def values(self, series: Joined, starts: Sequence[np.ndarray]) -> np.ndarray:
+        """The quantities at the ends of the given windows of each series in turn, (k, F)."""
+        bounds = np.cumsum([0, *map(len, starts)])
+        found = np.empty((bounds[-1], len(self.names)), np.float32)
+        kernel = launch.kernel(KERNELS, "run_series")
+        launch.call(kernel, torch.float32, *series, *self.for_kernels(), np.concatenate(starts), bounds, found)
+        return found
 
-        Yields the indices of the series, the number of windows of each, and the quantities at their ends (k, F).
-        """
-        at_once = max(1, MAX_NUMBERS // (self.view.W * series[0].shape[1] + 4 * len(self.names)))
-        for batch in _batches(starts, at_once):
-            inputs = [self.view.prepare(series[i], self.deviation) for i, _ in batch]
-            u, lengths = _windows(inputs, [each for _, each in batch], self.view.W)
-            yield [i for i, _ in batch], [len(each) for _, each in batch], self._final(u, lengths)
+    @property
+    def all_levels(self) -> np.ndarray:
+        """Levels and medians together, (q + 1, F)."""
+        return np.concatenate([self.levels.reshape(-1, len(self.names)), self.middle[None]])
 
-    def _final(self, u: Tensor, lengths: Tensor | None) -> Tensor:
-        """The quantities at the ends of windows u (W, k, d): (k, F). Energies are those of Eq. (4) without input."""
-        if self.view.kind == "shape":
-            u = _centred(u, lengths)
-        with torch.no_grad():
-            weights = functional.Weights([self.w], [self.V], [self.b], [self.c])
-            _, (y, z) = functional.unicornn(u, weights, dt=2 * FASTEST, alpha=ALPHA, lengths=lengths, output="last")
-            y, z = y[0], z[0]
-            E = energy(y, z, self.w, ALPHA)
-            if self.view.pairs:
-                return _pair_quantities(y, z, E, (ALPHA + self.w).sqrt())
-            logE = E.add_(ENERGY_EPSILON).log_()
-            return torch.cat([y, logE], 1) if self.n_phases else logE
+    def for_kernels(self) -> tuple[Any, Any]:
+        """``Windows`` and ``Layer`` of ``_oscillator_kernels``, the latter padded to whole vectors of lanes."""
+        lanes, Layer = (launch.kernel(KERNELS, name) for name in ("W", "Layer"))
+        sides = 2 if self.view.pairs else 1
+        m = len(self.w) // sides
+        rest = -m % lanes
+        w, b = (np.pad(t[:m].numpy(), (0, rest)) for t in (self.w, self.b))
+        a = (2 * FASTEST * torch.sigmoid(self.c[:m].double())).float().numpy()
+        V = np.zeros((sides, self.V.shape[1], m + rest), np.float32)
+        V[:, :, :m] = self.V.numpy().reshape(sides, m, -1).swapaxes(1, 2)
+        frequency = np.sqrt(np.float32(ALPHA) + w)
+        layer = Layer(m, sides, self.n_phases > 0, np.float32(ALPHA), w, b, np.pad(a, (0, rest)), frequency, V)
+        return self.view.for_kernels(self.deviation), layer
 
 
 def _log_uniform(limits: tuple[float, float], size: int, random: np.random.RandomState) -> np.ndarray:
     return np.exp(random.uniform(math.log(limits[0]), math.log(limits[1]), size))
-
-
-def _pair_quantities(y: Tensor, z: Tensor, E: Tensor, frequency: Tensor) -> Tensor:
-    """PAIR_QUANTITIES of oscillators (k, 2p), the second of each pair p columns after the first: (k, 2p)."""
-    (y0, y1), (z0, z1), (E0, E1) = (t.chunk(2, 1) for t in (y, z, E))
-    omega = frequency[: y0.shape[1]]
-    total = (E0 + E1 + ENERGY_EPSILON).repeat(1, 2)
-    return torch.cat([omega * (y0 * z1 - y1 * z0), z0 * z1 + omega**2 * y0 * y1], 1) / total
-
-
-def _centred(u: Tensor, lengths: Tensor | None) -> Tensor:
-    """Windows (W, k, d) minus their means."""
-    if lengths is None:
-        return u - u.mean(0)
-    inside = (torch.arange(len(u))[:, None] < lengths)[:, :, None]
-    return torch.where(inside, u - (u * inside).sum(0) / lengths[:, None], 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -229,36 +230,3 @@ def _window_starts(N: int, W: int, hop: int) -> np.ndarray:
         return np.zeros(1, np.int64)
     starts = np.arange(0, N - W + 1, hop)
     return starts if starts[-1] == N - W else np.append(starts, N - W)
-
-
-def _windows(inputs: Series, starts: Sequence[np.ndarray], W: int) -> tuple[Tensor, Tensor | None]:
-    """Windows (W, k, d) of each series in turn, and their lengths if any is shorter than W."""
-    sizes = [max(len(x), W) for x in inputs]
-    offsets = np.cumsum(sizes) - sizes
-    joined = np.zeros((sum(sizes), inputs[0].shape[1]), inputs[0].dtype)
-    for offset, x in zip(offsets, inputs, strict=True):
-        joined[offset : offset + len(x)] = x
-    rows = np.concatenate([offset + each for offset, each in zip(offsets, starts, strict=True)])
-    windows = np.lib.stride_tricks.sliding_window_view(joined, W, axis=0)[rows]  # (k, d, W)
-    lengths = np.repeat([min(len(x), W) for x in inputs], [len(each) for each in starts])
-    u = torch.from_numpy(np.ascontiguousarray(windows.transpose(2, 0, 1)))
-    return u, None if (lengths == W).all() else torch.from_numpy(lengths)
-
-
-def _batches(starts: Sequence[np.ndarray], most: int) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """Windows of all series in batches of at most ``most``: pairs of a series' index and window starts.
-
-    A series occurs at most once in a batch.
-    """
-    batch: list[tuple[int, np.ndarray]] = []
-    count = 0
-    for i, each in enumerate(starts):
-        for start in range(0, len(each), most):
-            some = each[start : start + most]
-            if count + len(some) > most:
-                yield batch
-                batch, count = [], 0
-            batch.append((i, some))
-            count += len(some)
-    if batch:
-        yield batch

@@ -1,6 +1,6 @@
 """The features of a series: the quantities at the ends of its windows, pooled, and summary statistics.
 
-The kernel is in ``_pooling_kernels``.
+The kernels are in ``_pooling_kernels`` and ``_oscillator_kernels``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unicornn._ops.cpu import launch
-from unicornn.estimators._oscillators import Oscillators
+from unicornn.estimators._oscillators import Joined, Oscillators
 from unicornn.estimators._series import Series
 
 NAMES = (
@@ -32,6 +31,9 @@ def pooled_names(layer: Oscillators, quantiles: list[float]) -> list[str]:
     of_energies += [] if layer.view.pairs else ["trend"]
     names = [f"{name}_{pool}" for pool in ("mean", "max", "min") for name in layer.names]
     return names + [f"{name}_{pool}" for pool in of_energies for name in layer.names[layer.n_phases :]]
+
+
+SUMMARY_STEPS = 1 << 18  # of series that are summarised together
 
 
 class Pools(NamedTuple):
@@ -56,14 +58,11 @@ class Pools(NamedTuple):
             np.full((n, F), -1.0, np.float32), np.zeros(n, np.int64),
         )  # fmt: skip
 
-    def add(self, layer: Oscillators, rows: Sequence[int] | np.ndarray, sizes: Any, values: Tensor) -> None:
+    def add(self, layer: Oscillators, rows: Sequence[int] | np.ndarray, sizes: Any, values: np.ndarray) -> None:
         """Adds the quantities (k, F) of windows; each of the series ``rows`` has ``sizes`` consecutive ones."""
-        levels = np.concatenate([layer.levels.reshape(-1, len(layer.names)), layer.middle[None]])
         kernel = launch.kernel("unicornn.estimators._pooling_kernels", "pool")
-        launch.share_out(
-            kernel, torch.float32, len(rows), min(torch.get_num_threads(), len(rows)), values.contiguous().numpy(),
-            np.asarray(rows), np.concatenate([[0], np.cumsum(sizes)]), levels, *self,
-        )  # fmt: skip
+        cuts = np.concatenate([[0], np.cumsum(sizes)])
+        launch.call(kernel, torch.float32, values, np.asarray(rows), cuts, layer.all_levels, self)
 
     def features(self, layer: Oscillators) -> np.ndarray:
         """Features (n, len(pooled_names)) in float32."""
@@ -83,16 +82,16 @@ class Pools(NamedTuple):
         return np.concatenate(features, 1, dtype=np.float32)
 
 
-def pooled(series: Series, layer: Oscillators) -> np.ndarray:
+def pooled(series: Joined, layer: Oscillators) -> np.ndarray:
     """Features (n, len(pooled_names)) in float32.
 
     Mean, maximum and minimum over a series' windows. For energies also the deviation, the fraction above each level,
-    the fraction of consecutive windows on different sides of the median, and the trend along the series. Windows are
-    processed in batches, so that memory does not grow with the length.
+    the fraction of consecutive windows on different sides of the median, and the trend along the series. A kernel
+    gathers, runs and pools a few windows at a time.
     """
-    pools = Pools.empty(len(series), layer)
-    for rows, sizes, values in layer.run(series, [layer.view.starts(len(x)) for x in series]):
-        pools.add(layer, rows, sizes, values)
+    pools = Pools.empty(len(series.cuts) - 1, layer)
+    kernel = launch.kernel("unicornn.estimators._oscillator_kernels", "pool_series")
+    launch.call(kernel, torch.float32, *series, *layer.for_kernels(), layer.all_levels, pools)
     return pools.features(layer)
 
 
@@ -105,17 +104,23 @@ def summaries(series: Series, names: Sequence[str] = NAMES) -> np.ndarray:
         >>> dict(zip(NAMES, summaries([np.array([[1.0], [2.0], [6.0]])])[0].tolist()))["mean"]
         3.0
     """
-    rows = [NAMES.index(name) for name in names]
-    return np.stack([_summary(x.astype(np.float64))[rows].ravel() for x in series]).astype(np.float32)
+    rows, lengths = [NAMES.index(name) for name in names], np.array([len(x) for x in series])
+    found = np.empty((len(series), len(names) * series[0].shape[1]), np.float32)
+    for N in np.unique(lengths):
+        same = np.flatnonzero(lengths == N)
+        for some in np.array_split(same, -(-len(same) * N // SUMMARY_STEPS)):
+            x = np.stack([series[i] for i in some], 1).astype(np.float64)
+            found[some] = _summary(x)[rows].swapaxes(0, 1).reshape(len(some), -1)
+    return found
 
 
 def _summary(x: np.ndarray) -> np.ndarray:
-    """(N, d) to (13, d)."""
+    """(N, n, d) to (13, n, d)."""
     N = len(x)
     time = np.arange(N) / max(N - 1, 1)
     mean = x.mean(0)
-    increment = np.abs(np.diff(x, axis=0)).mean(0) if N > 1 else np.zeros(x.shape[1])
-    trend = (time - time.mean()) @ (x - mean) / N
+    increment = np.abs(np.diff(x, axis=0)).mean(0) if N > 1 else np.zeros(mean.shape)
+    trend = np.tensordot(time - time.mean(), x - mean, 1) / N
     low, middle, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
     positions = time[x.argmin(0)], time[x.argmax(0)]
     return np.stack([mean, x.std(0), x.min(0), low, middle, high, x.max(0), x[0], x[-1], trend, increment, *positions])

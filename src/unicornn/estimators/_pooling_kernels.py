@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unicornn._ops.cpu.jit import kernel, view
+from unicornn._ops.cpu.jit import helper, kernel, view
 
 
 @kernel
@@ -30,19 +30,26 @@ def _cross(x, middle, crossed, side):
         side[i] = now
 
 
-@kernel
-def pool(values, rows, cuts, levels, sums, extremes, counts, side, seen, k0, k1):
-    """Adds values (k, F) to the sums of the series ``rows``, whose windows are between consecutive ``cuts``."""
+@helper
+def add_rows(values, start, end, levels, pools, n):
+    """Adds consecutive windows, rows of values (k, F), to the pools of series n."""
     F, q = levels.shape[1], levels.shape[0] - 1
-    for k in range(k0, k1):
-        n = rows[k]
-        for row in range(cuts[k], cuts[k + 1]):
-            x = view(values, row * F, F)
-            _add(
-                x, np.float64(seen[n]), view(sums, 3 * n * F, F), view(sums, (3 * n + 1) * F, F),
-                view(sums, (3 * n + 2) * F, F), view(extremes, 2 * n * F, F), view(extremes, (2 * n + 1) * F, F),
-            )  # fmt: skip
-            seen[n] += 1
-            for j in range(q):
-                _count(x, view(levels, j * F, F), view(counts, (n * (q + 1) + j) * F, F))
-            _cross(x, view(levels, q * F, F), view(counts, (n * (q + 1) + q) * F, F), view(side, n * F, F))
+    side = view(pools.side, n * F, F)
+    for row in range(start, end):
+        x = view(values, row * F, F)
+        _add(
+            x, np.float64(pools.seen[n]), view(pools.sums, 3 * n * F, F), view(pools.sums, (3 * n + 1) * F, F),
+            view(pools.sums, (3 * n + 2) * F, F), view(pools.extremes, 2 * n * F, F),
+            view(pools.extremes, (2 * n + 1) * F, F),
+        )  # fmt: skip
+        pools.seen[n] += 1
+        for j in range(q):
+            _count(x, view(levels, j * F, F), view(pools.counts, (n * (q + 1) + j) * F, F))
+        _cross(x, view(levels, q * F, F), view(pools.counts, (n * (q + 1) + q) * F, F), side)
+
+
+@kernel
+def pool(values, rows, cuts, levels, pools):
+    """Adds values (k, F) to the pools of the series ``rows``, whose windows are between consecutive ``cuts``."""
+    for k in range(len(rows)):
+        add_rows(values, cuts[k], cuts[k + 1], levels, pools, rows[k])

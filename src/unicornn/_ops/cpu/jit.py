@@ -18,7 +18,17 @@ from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from unicornn._ops.cpu._numba_internals import FunctionCache, IndexDataCacheFile, array_data, array_from, set_cache
-from unicornn._ops.cpu.vectors import Lanes, absolute, copysign, each_tanh, fma, maximum, power_of_two
+from unicornn._ops.cpu.vectors import (
+    Lanes,
+    absolute,
+    copysign,
+    each_tanh,
+    exponent,
+    fma,
+    fraction,
+    maximum,
+    power_of_two,
+)
 
 
 @cache
@@ -155,6 +165,27 @@ def _tanh(v):
         return copysign(m / (_TWO + m), v)
 
     return single
+
+
+_L = tuple(
+    np.float32(c)
+    for c in (
+        -0.5, 0.333331972, -0.2499962, 0.200120345, -0.166846126, 0.139814854, -0.121483512, 0.140869141, -0.130310059,
+    )
+)  # fmt: skip
+_L0, _L1, _L2, _L3, _L4, _L5, _L6, _L7, _L8 = _L
+_LN2 = np.float32(math.log(2))
+
+
+@inline
+def log(v):
+    """Logarithm of positive lanes in float32, accurate to one ulp; NaN propagates."""
+    f = fraction(v) - _ONE
+    ff = f * f
+    even = fma(fma(fma(_L8, ff, _L6), ff, _L4), ff, _L2)
+    odd = fma(fma(_L7, ff, _L5), ff, _L3)
+    p = fma(fma(fma(odd, f, even), f, _L1), f, _L0)
+    return fma(exponent(v), _LN2, fma(p, ff, f)) + (v - v)
 
 
 @kernel

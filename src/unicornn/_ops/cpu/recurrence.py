@@ -25,7 +25,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from unicornn._ops.cpu.jit import INLINE, fma, helper, inline, least, tanh, view
+from unicornn._ops.cpu.jit import INLINE, fma, helper, inline, least, log, tanh, view
 from unicornn._ops.cpu.sizes import B
 from unicornn._ops.cpu.vectors import (
     W,
@@ -172,6 +172,24 @@ def step(t, Y, Z, A, i, constants):
     Y1 = Y + convert(drift, Y)
     reach = _reach(Y1, Z1, A)
     return guarded(Y1, kick, drift, reach, constants.limit), guarded(Z1, kick, drift, reach, constants.limit)
+
+
+@inline
+def rounding_step(t, y, z, a, alpha):
+    """As ``step`` in plain float32, without the grid: it cannot be reversed."""
+    z = fma(minus(a), fma(alpha, y, t), z)
+    return fma(a, z, y), z
+
+
+@inline
+def energy(y, z, w, alpha):
+    """Eq. (4) without input, in float32 and for w > 0. log cosh v is |v| - log(1 + tanh |v|)."""
+    half, one = np.float32(0.5), np.float32(1)
+    v = absolute(w * y)
+    vv = v * v
+    near = half * v * fma(vv, fma(vv, np.float32(2 / 45), np.float32(-1 / 6)), one)
+    slope = where(v < np.float32(0.25), near, (v - log(one + tanh(v))) / v)
+    return fma(half * z, z, fma(half * alpha * y, y, slope * absolute(y)))
 
 
 @inline

@@ -181,6 +181,31 @@ def power_of_two(typingctx, k):
 
 
 @intrinsic
+def exponent(typingctx, v):
+    """e of positive lanes v = f · 2ᵉ in float32 with f between 2/3 and 4/3."""
+    emit = lambda builder, v: builder.sitofp(_exponent_bits(builder, v, shift=True), v.type)  # noqa: E731
+    return _on_lanes(v, (v,), emit)
+
+
+@intrinsic
+def fraction(typingctx, v):
+    """f of positive lanes v = f · 2ᵉ in float32, between 2/3 and 4/3."""
+
+    def emit(builder, v):
+        e = _exponent_bits(builder, v, shift=False)
+        return builder.bitcast(builder.sub(builder.bitcast(v, e.type), e), v.type)
+
+    return _on_lanes(v, (v,), emit)
+
+
+def _exponent_bits(builder, v, shift):
+    """Bits of v above those of 2/3 that belong to the exponent, shifted to an integer or in place."""
+    integers = ir.VectorType(ir.IntType(32), W)
+    above = builder.sub(builder.bitcast(v, integers), _filled(integers, 0x3F2AAAAB))
+    return builder.ashr(above, _filled(integers, 23)) if shift else builder.and_(above, _filled(integers, -1 << 23))
+
+
+@intrinsic
 def each_tanh(typingctx, v):
     """The C library's tanh, lane by lane."""
 
