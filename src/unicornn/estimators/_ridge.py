@@ -91,7 +91,7 @@ class Ridge:
         splits = None if groups is None else _group_splits(units, seed)
         candidates = []
         for kind_weights in itertools.product(*choices):
-            K = np.sum([w * gram for w, gram in zip(kind_weights, grams, strict=True)], axis=0)
+            K = _weighted(grams, kind_weights)
             penalties = PENALTIES * max(1.0, sum(w * size for w, size in zip(kind_weights, sizes, strict=True)))
             if splits is None:
                 left_out = _leave_one_out(K, Y[rows], s[rows], penalties)
@@ -102,14 +102,16 @@ class Ridge:
         best = min(better, key=lambda each: each.errors.sum(), default=candidates[0])
         scale = np.sqrt(np.asarray(best.kind_weights))[kinds]
         Z *= scale.astype(np.float32)
-        W, intercept = _solve(Z, Y, s, best.penalty)
+        known = _weighted(grams, best.kind_weights) if len(rows) == len(F) else None
+        W, intercept = _solve(Z, Y, s, best.penalty, known)
         chosen = best.penalty, best.kind_weights, best.left_out, rows, best.errors
         return cls(mean, deviation, scale[:, None] * W, intercept, *chosen)
 
     def predict(self, F: np.ndarray) -> np.ndarray:
         """Predictions (n, k). Features are clipped at ten deviations, beyond which they carry no information."""
-        clipped = (np.clip((F[rows] - self.mean) / self.deviation, -CLIP, CLIP) for rows in _blocks(len(F)))
-        return np.concatenate([Z @ self.coefficients for Z in clipped]) + self.intercept
+        inverse, coefficients = 1 / self.deviation, self.coefficients.astype(np.float32)
+        clipped = (((F[rows] - self.mean) * inverse).astype(np.float32).clip(-CLIP, CLIP) for rows in _blocks(len(F)))
+        return np.concatenate([Z @ coefficients for Z in clipped]).astype(np.float64) + self.intercept
 
 
 class _Candidate(NamedTuple):
@@ -158,12 +160,15 @@ def _moments(F: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _gram(Z: np.ndarray) -> np.ndarray:
-    """Z Zᵀ in double precision."""
+    """Z Zᵀ, in single precision within blocks of features: far more accurate than the smallest penalty requires."""
     K = np.zeros((len(Z), len(Z)))
     for columns in _blocks(Z.shape[1]):
-        block = Z[:, columns].astype(np.float64)
-        K += block @ block.T
+        K += Z[:, columns] @ Z[:, columns].T
     return K
+
+
+def _weighted(grams: list[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    return np.asarray(sum(w * gram for w, gram in zip(weights, grams, strict=True)))
 
 
 def _group_splits(groups: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
@@ -223,14 +228,16 @@ def _centred(K: np.ndarray, train: np.ndarray, test: np.ndarray, s: np.ndarray) 
     return inner - column[:, None] - column + total, cross - (cross @ s)[:, None] - column + total
 
 
-def _solve(Z: np.ndarray, Y: np.ndarray, s: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (p, k) and intercept (k,), from the smaller of the primal and the dual system."""
+def _solve(
+    Z: np.ndarray, Y: np.ndarray, s: np.ndarray, penalty: float, K: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (p, k) and intercept (k,), from the smaller of the primal and the dual system. K: Z Zᵀ if known."""
     n, p = Z.shape
     r = np.sqrt(s)
     centre = s @ Y / s.sum()
     T = r[:, None] * (Y - centre)
     if n <= p:
-        K = r[:, None] * _gram(Z) * r
+        K = r[:, None] * (_gram(Z) if K is None else K) * r
         K[np.diag_indices(n)] += penalty
         dual = np.linalg.solve(K, T)
         return np.concatenate([Z[:, part].T.astype(np.float64) @ (r[:, None] * dual) for part in _blocks(p)]), centre
