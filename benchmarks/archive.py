@@ -16,11 +16,12 @@ import importlib
 import io
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import torch
+import typer
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
@@ -116,34 +117,35 @@ def summary(path: Path) -> dict[str, Any]:
     } | {key: int(value) for key, value in (item.split("=") for item in sizes)}  # fmt: skip
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "archive.json")
-    parser.add_argument("folder", type=Path, help="folder of datasets")
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--predictions", type=Path, default=Path("runs/archive"), help="folder of predictions")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    sets = {path.name.rpartition("_TRAIN")[0]: path for path in sorted(options.folder.rglob("*_TRAIN.ts*"))}
+def main(
+    folder: Path,
+    methods: list[str] = list(METHODS),  # noqa: B006
+    predicted: Annotated[Path, typer.Option("--predictions")] = Path("runs/archive"),
+    seed: int = 0,
+    out: Path = record.RESULTS / "archive.json",
+) -> None:
+    """Measures METHODS (repeat the option) on the datasets in FOLDER."""
+    sets = {path.name.rpartition("_TRAIN")[0]: path for path in sorted(folder.rglob("*_TRAIN.ts*"))}
     if not sets:
-        parser.error(f"folder: expected NAME_TRAIN.ts or .tsv files below {options.folder}, found none")
+        raise typer.BadParameter(f"folder: expected NAME_TRAIN.ts or .tsv files below {folder}, found none")
     written = []
     for name, train in sets.items():
-        for method in options.methods:  # in turn, so that all methods meet the same load of the machine
-            path = options.predictions / method / "Predictions" / name / f"testResample{options.seed}.csv"
+        for method in methods:  # in turn, so that all methods meet the same load of the machine
+            path = predicted / method / "Predictions" / name / f"testResample{seed}.csv"
             if not path.exists():
                 files = train, train.with_name(train.name.replace("_TRAIN", "_TEST"))
-                found = in_new_process(predictions, method, files, options.seed)
+                found = in_new_process(predictions, method, files, seed)
                 if found is None:
                     continue
-                write_predictions(path, name, method, options.seed, found)
+                write_predictions(path, name, method, seed, found)
             written.append(summary(path))
             print({key: written[-1][key] for key in ("dataset", "method", "accuracy", "fit_seconds")}, flush=True)
-    pd.DataFrame(written).to_csv(options.out.with_suffix(".csv"), index=False)
-    if tables := [pd.read_csv(path) for path in sorted(options.folder.rglob("published*.csv"))]:
+    pd.DataFrame(written).to_csv(out.with_suffix(".csv"), index=False)
+    if tables := [pd.read_csv(path) for path in sorted(folder.rglob("published*.csv"))]:
         published = pd.concat(tables)
-        published[published["dataset"].isin(sets)].to_csv(options.out.with_name("archive_published.csv"), index=False)
-    record.save(options.out, "archive FOLDER", {"seed": options.seed, "datasets": len(sets), "threads": 1})
+        published[published["dataset"].isin(sets)].to_csv(out.with_name("archive_published.csv"), index=False)
+    record.save(out, "archive FOLDER", {"seed": seed, "datasets": len(sets), "threads": 1})
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import typer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from benchmarks import record
@@ -130,18 +131,13 @@ def in_new_process(call: Callable[..., Any], *args: Any) -> Any:
             return None
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "estimators.json", data=True)
-    parser.add_argument("--sets", nargs="*", default=list(NAMES), metavar="SET")
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=5)
-    options = parser.parse_args()
-    sets = record.load(options.out, {"sets": {}})["sets"]
-    for seed, method, name in itertools.product(range(options.seeds), options.methods, options.sets):
+def main(data: record.Data, seeds: int = 5, out: Path = record.RESULTS / "estimators.json") -> None:
+    sets = record.load(out, {"sets": {}})["sets"]
+    for seed, method, name in itertools.product(range(seeds), METHODS, NAMES):
         known = sets.setdefault(name, {})
         if (seed > 0 and method == "guess") or len(known.get(method, {"scores": []})["scores"]) > seed:
             continue
-        found = in_new_process(measure, name, method, seed, options.data) or {"sizes": known.get("sizes")}
+        found = in_new_process(measure, name, method, seed, data) or {"sizes": known.get("sizes")}
         known["sizes"] = found.pop("sizes")
         for own, result in found.items():
             lists = known.setdefault(own, {"scores": [], "seconds": [], "megabytes": 0})
@@ -149,8 +145,8 @@ def main() -> None:
             lists["seconds"].append(result["seconds"])
             lists["megabytes"] = max(lists["megabytes"], result["megabytes"])
             print(seed, name, own, result, flush=True)
-        record.save(options.out, "estimators", {"threads": 1, "budget": BUDGET, "sets": sets})
+        record.save(out, "estimators", {"threads": 1, "budget": BUDGET, "sets": sets})
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+import typer
 
 from benchmarks import record
 from unicornn import UnICORNN, export
@@ -44,10 +46,9 @@ def microseconds(job: Callable[[], Any]) -> float:
     return 1e6 * median(seconds_per_call(job) for _ in range(5)) / STEPS
 
 
-def main() -> None:
+def main(out: Path = record.RESULTS / "export.json") -> None:
     import onnxruntime
 
-    arguments = record.arguments(__doc__, "export.json").parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     exact = []
@@ -72,8 +73,8 @@ def main() -> None:
              "unicornn": microseconds(lambda: [layer.step(u[0], state) for _ in range(STEPS)])},
         ]  # fmt: skip
     sizes = "b=1, d=2, m=128, L=3"
-    record.save(arguments.out, "export", {"steps": STEPS, "errors": exact, "sizes": sizes, "microseconds": times})
+    record.save(out, "export", {"steps": STEPS, "errors": exact, "sizes": sizes, "microseconds": times})
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

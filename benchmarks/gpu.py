@@ -13,13 +13,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
+import typer
 from torch import nn
+from torch.utils.benchmark import Timer
 
 from benchmarks import record
 from unicornn import UnICORNN
@@ -62,33 +64,16 @@ def exactness(dtype: torch.dtype, size: Size, device: torch.device) -> dict[str,
     return {"dtype": name, "exact reversal": not any(bool(t.any()) for t in start), "equal gradients": same}
 
 
-def milliseconds(f: Callable[[], Any], device: torch.device) -> float:
-    """Duration of one call, from an idle start, by the GPU's clock or else by the CPU's."""
-    if device.type != "cuda":
-        begin = time.perf_counter()
-        f()
-        return (time.perf_counter() - begin) * 1e3
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    start.record()
-    f()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end)
-
-
 def speed(size: Size, batches: int, device: torch.device) -> list[dict[str, Any]]:
-    """Milliseconds of forward and backward by length and model: means over batches, with the models in alternation."""
+    """Milliseconds of forward and backward by length and model: means over batches."""
     nets: dict[str, nn.Module] = {f"UnICORNN, 2 layers, {g}": unicornn(g, size) for g in GRADIENTS}
     nets |= {name: MODELS[model](size.d, size.m, L) for name, (model, L) in BASELINES.items()}
-    rows, warm_up = [], max(1, batches // 20)
+    rows = []
     for N in size.N:
-        times: dict[str, list[float]] = {name: [] for name in nets}
-        for _ in range(warm_up + batches):
-            u = torch.randn(N, size.b, size.d, device=device)
-            for name, net in nets.items():
-                times[name].append(milliseconds(partial(training_step, net.to(device), u), device))
-        means = {name: sum(each[warm_up:]) / batches for name, each in times.items()}
+        u, means = torch.randn(N, size.b, size.d, device=device), {}
+        for name, net in nets.items():
+            step = partial(training_step, net.to(device), u)
+            means[name] = 1e3 * Timer("step()", globals={"step": step}).timeit(batches).mean  # warms up, synchronises
         ours = next(iter(means.values()))
         rows += [{"N": N, "model": name, "ms": mean, "relative": mean / ours} for name, mean in means.items()]
     return rows
@@ -123,27 +108,22 @@ def memory(size: Size, device: torch.device) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "gpu.json")
-    parser.add_argument("--batches", type=int, help="number of batches to average over (100; toy: 2)")
-    parser.add_argument("--toy", action="store_true", help="toy sizes without a GPU, to test the benchmark")
-    options = parser.parse_args()
-    if options.toy and options.out.parent == record.RESULTS:
-        parser.error("--toy needs --out FILE: toy numbers do not belong in results/")
-    if not options.toy and not torch.cuda.is_available():
+def main(toy: bool = False, batches: int = 100, out: Path = record.RESULTS / "gpu.json") -> None:
+    """Measures on a GPU, or with --toy and --out FILE toy sizes in Triton's interpreter."""
+    if not toy and not torch.cuda.is_available():
         sys.exit("torch finds no GPU. --toy --out FILE runs the benchmark on toy sizes in Triton's interpreter.")
-    os.environ["TRITON_INTERPRET"] = "1" if options.toy else "0"  # read when triton is imported, at the first call
+    os.environ["TRITON_INTERPRET"] = "1" if toy else "0"  # read when triton is imported, at the first call
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
-    device, sizes = (torch.device("cpu"), TOY) if options.toy else (torch.device("cuda"), FULL)
-    batches, start = options.batches or (2 if options.toy else 100), time.perf_counter()
+    device, sizes = (torch.device("cpu"), TOY) if toy else (torch.device("cuda"), FULL)
     dtypes = [torch.float32]
-    if options.toy or torch.cuda.is_bf16_supported(including_emulation=False):
+    if toy or torch.cuda.is_bf16_supported(including_emulation=False):
         dtypes.append(torch.bfloat16)
+    start = time.perf_counter()
     result: dict[str, Any] = {
         "seed": 0,
-        "protocol": f"mean of {batches} batches, models in alternation, after a warm-up; float32 without TF32; input "
-        f"without gradient, mean of all outputs; sizes of speed {sizes[0]}, of memory {sizes[1]}",
+        "protocol": f"mean of {batches} batches after a warm-up; float32 without TF32; input without gradient, mean of "
+        f"all outputs; sizes of speed {sizes[0]}, of memory {sizes[1]}",
         "gpu_versions": {"cuda": torch.version.cuda, "hip": torch.version.hip, "cudnn": torch.backends.cudnn.version()},
         "checks": [exactness(dtype, sizes[0], device) for dtype in dtypes],
         "speed": speed(sizes[0], batches, device),
@@ -152,8 +132,8 @@ def main() -> None:
     }
     for part in ("checks", "speed", "memory"):
         print(pd.DataFrame(result[part]).to_string(index=False), end="\n\n")
-    record.save(options.out, f"gpu{' --toy' if options.toy else ''} --batches {batches}", result)
+    record.save(out, f"gpu{' --toy' if toy else ''} --batches {batches}", result)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

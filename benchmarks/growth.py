@@ -143,7 +143,8 @@ def suggested(lengths: tuple[int, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def measure(quick: bool) -> dict[str, Any]:
+def measure(quick: bool) -> tuple[dict[str, Any], dict[str, plots.Plot]]:
+    """Numbers by name, among them the plot, and no separate plots."""
     long = 2000 if quick else 1_000_000
     rows = exponents((long,) if quick else (10_000, 100_000, long))
     return {
@@ -154,4 +155,4 @@ def measure(quick: bool) -> dict[str, Any]:
         "suggested": suggested((long,) if quick else (10_000, 100_000, 300_000, long)),
         "speed": speed(long),
         "plot": dataclasses.asdict(plots.growth(seeded(2, 32, 2), white_noise(long))),
-    }
+    }, {}

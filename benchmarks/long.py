@@ -3,7 +3,7 @@
 python -m benchmarks.long recall                       # UnICORNN up to N = 1,000,000: results/long/recall-unicornn.json
 python -m benchmarks.long adding --model lstm --minutes 20
 python -m benchmarks.long memory --model lstm --minutes 3      # one training step at each length of the recall task
-python -m benchmarks.long recall --stages 200 400 --out DIR    # smoke test
+python -m benchmarks.long recall --stages 40 --stages 60 --quick --out DIR    # smoke test
 
 The tasks are recall and adding of ``unicornn.lab.tasks``; no sequence is used twice.
 
@@ -16,16 +16,17 @@ Adam, gradients clipped to 1.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import math
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
+import typer
 from torch import Tensor, nn
 
 from benchmarks import record
@@ -35,6 +36,7 @@ from unicornn.lab.bench._measure import peak
 from unicornn.lab.tasks.generated import Generated, Make, make_adding, make_recall
 
 CALIBRATION_BATCHES = 8
+MEMORY = 12  # GiB, limit of this process
 LEARNING_RATE = 1e-2
 RECENT = 20  # batches whose mean decides whether a stage is mastered
 GATED = 10_000  # steps up to which gates are trained: short sequences suffice to identify the noise channels
@@ -118,6 +120,20 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
     return layer
 
 
+class Settings(NamedTuple):
+    """m: hidden size. least: smallest number of batches in the first stage. test: number of test sequences."""
+
+    task: str
+    model: str
+    stages: tuple[int, ...]
+    minutes: float
+    seed: int
+    out: Path
+    m: int = 16
+    least: int = 400
+    test: int = 200
+
+
 class Model(nn.Module):
     """A gate per channel, recurrent layers, and a linear readout of their normalised final state."""
 
@@ -139,7 +155,7 @@ class Model(nn.Module):
 class Run:
     """Training of one model on one task, stage by stage."""
 
-    def __init__(self, settings: argparse.Namespace) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings, self.task = settings, TASKS[settings.task]
         torch.manual_seed(settings.seed)
         self.options = OPTIONS[settings.task].get(settings.model, {})
@@ -165,7 +181,7 @@ class Run:
             except (RuntimeError, MemoryError) as error:
                 if isinstance(error, RuntimeError) and "memory" not in str(error):
                     raise
-                stage = {"N": N, "why": f"more than {self.settings.memory} GiB"}
+                stage = {"N": N, "why": f"more than {MEMORY} GiB"}
             else:
                 stage |= {"CPU seconds": round(self.seconds - begin, 2), "peak memory, GiB": peak_memory()}
             self.stages.append(stage)
@@ -245,8 +261,8 @@ class Run:
 
     def save(self) -> None:
         task, settings = self.task, self.settings
-        kept = {key: getattr(settings, key) for key in ("seed", "m", "least", "minutes", "memory", "test")}
-        kept |= {"lr": LEARNING_RATE, "l1": task.l1, "batch": task.batch, "mastered": task.mastered}
+        kept = {key: getattr(settings, key) for key in ("seed", "m", "least", "minutes", "test")}
+        kept |= {"memory": MEMORY, "lr": LEARNING_RATE, "l1": task.l1, "batch": task.batch, "mastered": task.mastered}
         record.save(
             settings.out / f"{settings.task}-{settings.model}.json",
             f"long {settings.task} --model {settings.model} --minutes {settings.minutes:g} --seed {settings.seed}",
@@ -276,26 +292,27 @@ def limit_memory(most: int) -> None:
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     except (ImportError, OSError, ValueError) as error:  # Windows has no limits, macOS ignores some
-        print(f"--memory: this system does not limit the memory of a process ({error})", file=sys.stderr)
+        print(f"this system does not limit the memory of a process ({error})", file=sys.stderr)
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "long")
-    parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--model", default="unicornn", choices=["unicornn", *MODELS])
-    parser.add_argument("--stages", type=int, nargs="+")
-    parser.add_argument("--m", type=int, default=16)
-    parser.add_argument("--least", type=int, default=400, help="smallest number of batches in the first stage")
-    parser.add_argument("--test", type=int, default=200, help="number of test sequences")
-    parser.add_argument("--minutes", type=float, default=120.0, help="limit of the CPU time")
-    parser.add_argument("--memory", type=int, default=12, help="limit of the memory in GiB")
-    parser.add_argument("--seed", type=int, default=0)
-    settings = parser.parse_args()
-    limit_memory(settings.memory << 30)
+def main(
+    task: str,
+    model: str = "unicornn",
+    stages: list[int] = [],  # noqa: B006
+    minutes: float = 120.0,
+    seed: int = 0,
+    quick: bool = False,
+    out: Path = record.RESULTS / "long",
+) -> None:
+    """Trains MODEL on TASK (recall, adding), or measures a training step (memory), at the lengths STAGES.
+
+    --minutes limits the CPU time; --quick is a smoke test with a few small batches.
+    """
+    limit_memory(MEMORY << 30)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    Run(settings).run()
+    Run(Settings(task, model, tuple(stages), minutes, seed, out, *((4, 3, 10) if quick else ()))).run()
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

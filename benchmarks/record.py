@@ -1,29 +1,18 @@
-"""Arguments and result files that the benchmarks share."""
+"""Options and result files that the benchmarks share. The arguments of a benchmark's main are those of its command."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from unicornn._files import write_json
 from unicornn.lab._environment import environment
 
 RESULTS = Path(__file__).parents[1] / "results"
-
-
-def arguments(doc: str | None, out: str, data: bool = False) -> argparse.ArgumentParser:
-    """A parser with ``--out``, by default a path below results/, and ``--data`` if the benchmark reads files."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=RESULTS / out, help=f"where to write (results/{out})")
-    if data:
-        folder = os.environ.get("UNICORNN_DATA")
-        parser.add_argument(
-            "--data", type=Path, default=folder, required=not folder, help="data folder (UNICORNN_DATA)"
-        )
-    return parser
+Data = Annotated[Path, typer.Option(envvar="UNICORNN_DATA", help="Folder of the data files.")]
 
 
 def load(path: Path, empty: dict[str, Any]) -> dict[str, Any]:

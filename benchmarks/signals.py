@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import typer
 
 from benchmarks import record
 from unicornn.frames import Frames
@@ -71,19 +72,17 @@ def spectrogram(run: Run, source: Source) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "signals.json", data=True)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of finished runs")
-    arguments = parser.parse_args()
-    source, rows, picture = Source(arguments.data), [], None
-    for run in map(Run, arguments.runs):
+def main(runs: list[Path], data: record.Data, out: Path = record.RESULTS / "signals.json") -> None:
+    """Records finished RUNS."""
+    source, rows, picture = Source(data), [], None
+    for run in map(Run, runs):
         rows.append(run_row(run))
         if run.config["task"] == "speech" and run.config["model_options"].get("frame_model", "unicornn") == "unicornn":
             rows[-1]["half_rate"] = half_rate(run, source)
             picture = picture or spectrogram(run, source)
-    names = " ".join(folder.name for folder in arguments.runs)
-    record.save(arguments.out, f"signals {names}", {"runs": rows, "spectrogram": picture})
+    names = " ".join(folder.name for folder in runs)
+    record.save(out, f"signals {names}", {"runs": rows, "spectrogram": picture})
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -14,9 +14,11 @@ import os
 import subprocess
 import sys
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import torch
+import typer
 from llvmlite import binding
 from torch import nn
 
@@ -78,31 +80,28 @@ def single() -> dict[str, Any]:
     return {"N": N, "m": m, "L": L, "us_a_step": 1e6 * seconds[1] / N}
 
 
-PARTS = {"rivals": rivals, "horizon": horizon, "single": single}
+PARTS = {"rivals": rivals, "avx2": rivals, "horizon": horizon, "single": single}
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "speed.json")
-    parser.add_argument("parts", nargs="*", default=[*PARTS, "avx2"], help="rivals, avx2, horizon, single")
-    parser.add_argument("--avx2", action="store_true", help="record the parts as avx2; used by the part avx2")
-    options = parser.parse_args()
+def main(
+    parts: Annotated[list[str] | None, typer.Argument()] = None, out: Path = record.RESULTS / "speed.json"
+) -> None:
+    """Measures PARTS: rivals, avx2, horizon, single; all by default."""
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
-    for part in options.parts:
-        if part == "avx2":  # Numba reads these variables when it is imported
+    for part in parts or PARTS:
+        if part == "avx2" and "NUMBA_CPU_NAME" not in os.environ:  # Numba reads these variables when it is imported
             newer = ("avx512", "avx10", "amx", "evex")
             flags = binding.get_host_cpu_features().items()
             features = ",".join(("+" if on and not name.startswith(newer) else "-") + name for name, on in flags)
-            command = [sys.executable, "-m", "benchmarks.speed", "rivals", "--avx2", "--out", str(options.out)]
             env = os.environ | {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
-            subprocess.run(command, check=True, env=env)
+            subprocess.run([sys.executable, "-m", "benchmarks.speed", "avx2", "--out", str(out)], check=True, env=env)
             continue
-        key = "avx2" if options.avx2 else part
-        about = {"command": f"python -m benchmarks.speed {key}", "processor": binding.get_host_cpu_name()}
-        results = record.load(options.out, {}) | {key: PARTS[part]() | about | environment()}
-        print(key, results[key], flush=True)
-        write_json(options.out, results)
+        about = {"command": f"python -m benchmarks.speed {part}", "processor": binding.get_host_cpu_name()}
+        results = record.load(out, {}) | {part: PARTS[part]() | about | environment()}
+        print(part, results[part], flush=True)
+        write_json(out, results)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

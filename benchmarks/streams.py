@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import typer
 
 from benchmarks import record
 from unicornn import UnICORNN
@@ -55,21 +57,18 @@ def patients(layer: UnICORNN, lstm: torch.nn.LSTM, portion: int, seconds: float)
             "LSTM, patients": most / theirs, "ratio": theirs / ours}  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = record.arguments(__doc__, "streams.json")
-    parser.add_argument("--seconds", type=float, default=3.0, help="duration of each measurement")
-    options = parser.parse_args(arguments)
+def main(seconds: float = 3.0, out: Path = record.RESULTS / "streams.json") -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     layer, lstm = UnICORNN(D, M, LAYERS).eval(), torch.nn.LSTM(D, M, LAYERS).eval()
-    protocol = f"d={D}, m={M}, L={LAYERS}, float32, no gradient; the best of {options.seconds:g} s of turns each"
+    protocol = f"d={D}, m={M}, L={LAYERS}, float32, no gradient; the best of {seconds:g} s of turns each"
     with torch.no_grad():
         result = {
-            "steps": [steps(layer, lstm, batch, options.seconds) for batch in BATCHES],
-            "patients": [patients(layer, lstm, portion, options.seconds) for portion in PORTIONS],
+            "steps": [steps(layer, lstm, batch, seconds) for batch in BATCHES],
+            "patients": [patients(layer, lstm, portion, seconds) for portion in PORTIONS],
         }
-    record.save(options.out, "streams", {"seed": 0, "protocol": protocol} | result)
+    record.save(out, "streams", {"seed": 0, "protocol": protocol} | result)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -16,9 +16,11 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
+import typer
 from torch import Tensor, nn
 
 from benchmarks import growth, record
@@ -192,24 +194,18 @@ def measure(quick: bool) -> tuple[dict[str, Any], dict[str, plots.Plot]]:
     }
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, ".")
-    parser.add_argument("--quick", action="store_true", help="small sizes, as a smoke test; needs --out")
-    parser.add_argument("what", nargs="?", default="theory", choices=("theory", "growth"))
-    options = parser.parse_args()
-    if options.quick and options.out == record.RESULTS:
-        parser.error("--quick needs --out DIR")
+def main(what: str = typer.Argument("theory"), quick: bool = False, out: Path = record.RESULTS) -> None:
+    """Measures WHAT: theory or growth. --quick is a smoke test with small sizes, for another folder --out."""
     begin = time.perf_counter()
-    numbers, drawn = (growth.measure(options.quick), {}) if options.what == "growth" else measure(options.quick)
+    numbers, drawn = {"growth": growth.measure, "theory": measure}[what](quick)
     about = {"seed": "0, 1, 2, 3, 5, 7 where drawn", "seconds": round(time.perf_counter() - begin),
              "protocol": "float64 except for profiles, Lyapunov inputs, reconstruction and suggestions"}  # fmt: skip
-    command = f"theory {options.what}" + (" --quick" if options.quick else "")
-    record.save(options.out / f"{options.what}.json", command, about | numbers)
+    record.save(out / f"{what}.json", f"theory {what}" + (" --quick" if quick else ""), about | numbers)
     if drawn:
         plotted = {name: dataclasses.asdict(plot) for name, plot in drawn.items()}
-        write_json(options.out / "theory_plots.json", plotted)
+        write_json(out / "theory_plots.json", plotted)
     print(json.dumps(numbers, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

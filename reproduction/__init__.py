@@ -1,4 +1,4 @@
-"""The paper's experiments: plans, the driver that trains and records them, and two comparisons."""
+"""The paper's experiments: plans, the driver that trains and records them, and a comparison."""
 
 from pathlib import Path
 

@@ -7,10 +7,11 @@ Logistic regression on the same five folds, without the validation fold. Writes 
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import Annotated
 
 import torch
+import typer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -42,21 +43,17 @@ def right_in(fold: int, source: Source) -> tuple[int, int]:
     return int((model.predict(u.numpy()) == target.numpy()).sum()), len(target)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with the data files")
-    source = Source(parser.parse_args().data)
-    folds = [right_in(fold, source) for fold in range(FOLDS)]
+def main(data: Annotated[Path, typer.Option(envvar="UNICORNN_DATA")]) -> None:
+    folds = [right_in(fold, Source(data)) for fold in range(FOLDS)]
+    right, of = zip(*folds, strict=True)
     result = {
         "command": "python -m reproduction.by_hand",
         "protocol": "standardised logarithms of six standard deviations, logistic regression, C = 0.3; worms44's folds",
-        **environment(),
-        "right": [right for right, _ in folds],
-        "of": [n for _, n in folds],
-    }
+        **environment(), "right": right, "of": of,
+    }  # fmt: skip
     write_json(RESULTS / "by_hand.json", result)
-    print(sum(result["right"]), "of", sum(result["of"]))
+    print(sum(right), "of", sum(of))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+import typer
 
 from benchmarks import archive
 
@@ -19,39 +20,35 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, monkeypatch, *more):
-    monkeypatch.setattr(
-        "sys.argv", ["", str(folder), "--predictions", str(folder / "p"), "--out", str(folder / "archive.json"), *more]
-    )
-    archive.main()
+def run(folder, **options):
+    archive.main(folder, predicted=folder / "p", out=folder / "archive.json", **options)
     with (folder / "archive.csv").open() as file:
         return list(csv.DictReader(file))
 
 
 def test_measures_once_and_summarises(folder, monkeypatch):
-    (row,) = run(folder, monkeypatch, "--methods", "UnICORNN")
+    (row,) = run(folder, methods=["UnICORNN"])
     assert (row["dataset"], row["method"], row["n"], row["N"], row["classes"]) == ("Toy", "UnICORNN", "12", "30", "2")
     assert 0.5 <= float(row["accuracy"]) <= 1
     monkeypatch.setattr(archive, "in_new_process", None)  # not called again
-    assert run(folder, monkeypatch, "--methods", "UnICORNN") == [row]
+    assert run(folder, methods=["UnICORNN"]) == [row]
     assert (folder / "archive_published.csv").read_text() == "dataset,HC2\nToy,0.9\n"
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # aeon's
-def test_other_methods_run_on_series_of_unequal_length(folder, monkeypatch):
+def test_other_methods_run_on_series_of_unequal_length(folder):
     path = folder / "Toy_TRAIN.tsv"
     lines = path.read_text().split("\n")
     lines[0] = "\t".join(lines[0].split("\t")[:20] + ["NaN"] * 11)
     path.write_text("\n".join(lines))
-    rows = run(folder, monkeypatch)
+    rows = run(folder)
     assert [row["method"] for row in rows] == list(archive.METHODS)
 
 
-def test_folder_without_datasets_is_rejected(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        run(tmp_path, monkeypatch)
-    assert "folder: " in capsys.readouterr().err
+def test_folder_without_datasets_is_rejected(tmp_path):
+    with pytest.raises(typer.BadParameter, match=r"^folder: "):
+        run(tmp_path)
 
 
 def test_calibration_error():

@@ -35,12 +35,11 @@ def test_toy_set(name, method, toy, tmp_path):
 
 
 def test_interrupted_benchmark_resumes(toy, tmp_path, monkeypatch):
-    out = tmp_path / "found.json"
-    given = ["", "--data", str(tmp_path), "--out", str(out), "--sets", "ShapeletSim", "--methods", "guess", "bank"]
-    for seeds in ("1", "2"):
-        monkeypatch.setattr("sys.argv", [*given, "--seeds", seeds])
-        estimators.main()
-    found = json.loads(out.read_text())["sets"]["ShapeletSim"]
+    monkeypatch.setattr(estimators, "NAMES", ["ShapeletSim"])
+    monkeypatch.setattr(estimators, "METHODS", {name: estimators.METHODS[name] for name in ("guess", "bank")})
+    for seeds in (1, 2):
+        estimators.main(tmp_path, seeds, tmp_path / "found.json")
+    found = json.loads((tmp_path / "found.json").read_text())["sets"]["ShapeletSim"]
     assert {method: len(found[method]["scores"]) for method in ("guess", "bank")} == {"guess": 1, "bank": 2}
 
 
@@ -50,11 +49,8 @@ def test_separate_process_without_fork(monkeypatch):
     assert estimators.in_new_process(os.getppid) == os.getpid()
 
 
-def test_bank_benchmark(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "sys.argv", ["", "--series", "5", "--steps", "20", "--threads", "1", "--out", str(tmp_path / "b")]
-    )
-    bank.main()
+def test_bank_benchmark(tmp_path):
+    bank.main(series=5, steps=20, threads=1, out=tmp_path / "b")
     found = json.loads((tmp_path / "b").read_text())
     assert (found["n"], found["N"], found["threads"]) == (5, 20, 1)
     assert found["seconds"] > 0

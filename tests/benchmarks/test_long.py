@@ -14,7 +14,7 @@ from tests.benchmarks.run import run
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "model"), [("recall", "unicornn"), ("adding", "mingru")])
 def test_benchmark_runs(task, model, tmp_path, monkeypatch):
-    small = ["--stages", 40, 60, "--least", 3, "--test", 10, "--minutes", 0.02, "--m", 4]
+    small = ["--stages", 40, "--stages", 60, "--minutes", 0.02, "--quick"]
     run("benchmarks.long", task, "--model", model, *small, "--out", tmp_path / "long")
     result = json.loads((tmp_path / "long" / f"{task}-{model}.json").read_text())
     assert result["stages"][0]["N"] == 40
@@ -29,7 +29,7 @@ def test_benchmark_runs(task, model, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_is_measured_at_each_length(tmp_path, monkeypatch):
-    run("benchmarks.long", "memory", "--stages", 40, 60, "--m", 4, "--out", tmp_path / "long")
+    run("benchmarks.long", "memory", "--stages", 40, "--stages", 60, "--quick", "--out", tmp_path / "long")
     monkeypatch.setattr(long, "RESULTS", tmp_path)
     heading, _, row = long.memory_by_length()
     assert heading == "| model | N = 40 | N = 60 |"
@@ -39,4 +39,4 @@ def test_memory_is_measured_at_each_length(tmp_path, monkeypatch):
 def test_warns_on_systems_without_memory_limits(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
     limit_memory(1 << 30)
-    assert capsys.readouterr().err.startswith("--memory: this system does not limit")
+    assert capsys.readouterr().err.startswith("this system does not limit")

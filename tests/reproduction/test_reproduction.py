@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from docs.build.pages import ROOT
 from docs.build.reproduction import recipe
 from reproduction import __main__ as driver
-from reproduction import authors, plans
+from reproduction import plans
 from tests.lab.training import helpers
 from unicornn.lab import cli
 from unicornn.lab.training import resolve, train
@@ -71,15 +71,3 @@ def test_records_of_other_and_finished_runs_are_kept(tmp_path):
     driver.update_records(tmp_path / "new.json", [stopped])
     (begun,) = json.loads((tmp_path / "new.json").read_text())
     assert (begun["result"], begun["curve"]["epoch"]) == (None, [1])
-
-
-def test_authors_curves_are_recorded_as_fractions(tmp_path, monkeypatch):
-    for name, file in authors.FILES.items():
-        column = "valid_rmse" if name in ("rr", "hr") else "valid_accuracy_percent"
-        (tmp_path / f"{file}.csv").write_text(f"epoch,{column}\n1,50\n2,75\n")
-    monkeypatch.setattr(authors, "RESULTS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["authors", str(tmp_path)])
-    authors.main()
-    curves = json.loads((tmp_path / "authors.json").read_text())["curves"]
-    assert curves["hr"]["valid"] == [50, 75]
-    assert curves["imdb"]["valid"] == [0.5, 0.75]
