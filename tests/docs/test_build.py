@@ -82,7 +82,6 @@ def test_results_of_bench_fill_the_pages(tmp_path, monkeypatch):
     """A benchmark of toy sizes contains every field that the tables and figures need."""
     monkeypatch.setattr(_jobs, "run_in_process", _measure.measure)
     monkeypatch.setattr(_measure, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(_measure, "product_rate", lambda: 9.0)
     monkeypatch.setattr(
         _measure, "memory_increase", lambda step: 1.0
     )  # toy sizes need too little memory to be measured

@@ -20,6 +20,7 @@ from unicornn.lab.tasks._checked import load_checked
 from unicornn.lab.training._evaluate import config_of, load_network, task_of
 from unicornn.models import Network, TextClassifier
 from unicornn.readouts import EveryStep, Last
+from unicornn.theory import plots
 
 LYAPUNOV_STEPS = 200  # the fewest for which an exponent is estimated
 VANISHING = 1e-6  # float32 has seven digits: smaller contributions are lost in a sum
@@ -134,18 +135,14 @@ def diagnosis_rows(diagnosis: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("gradient, ratio of the first tenth to the last", *_assess_ratio(first, last)),
         ("largest Lyapunov exponent", *_assess_exponent(diagnosis["lyapunov_exponent"], N)),
     ]
-    if "gradient_growth" in diagnosis:
-        name = f"growth of the gradient from step {N:,} back to step 1"
-        rows.append((name, *_assess_growth(diagnosis["gradient_growth"], N)))
+    if growth := diagnosis.get("gradient_growth"):
+        rows.append((f"growth of the gradient from step {N:,} back to step 1", *_assess_growth(growth, N)))
     for l, a in enumerate(diagnosis.get("time_steps", []), 1):
         factor = f"time scales differ by a factor of {a['largest'] / a['smallest']:.3g}"
         rows.append((f"time steps Δt·σ̂(c) of layer {l}", f"{a['smallest']:.3g} to {a['largest']:.3g}", factor))
-    for l, norm in enumerate(diagnosis.get("w_norms", []), 1):
-        rows.append(
-            (f"largest |w| of layer {l}", f"{norm:.3g}", "1 at the start; larger values let gradients grow faster")
-        )
-    if "recovered_exactly" in diagnosis:
-        exact = diagnosis["recovered_exactly"]
+    advice = "1 at the start; larger values let gradients grow faster"
+    rows += [(f"largest |w| of layer {l}", f"{w:.3g}", advice) for l, w in enumerate(diagnosis.get("w_norms", []), 1)]
+    if (exact := diagnosis.get("recovered_exactly")) is not None:
         outcome = (
             ("bit for bit", "good: reversible gradients are exact") if exact else ("no", "bad: they are not exact")
         )
@@ -153,21 +150,20 @@ def diagnosis_rows(diagnosis: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return rows
 
 
+_RATIOS = (  # largest ratio of the first tenth to the last, and its assessment
+    (VANISHING, "bad: vanishes, the beginning is hardly learned"),
+    (1 / EVEN, "uneven: the end dominates"),
+    (EVEN, "good: both the beginning and the end are learned"),
+    (1 / VANISHING, "uneven: the beginning dominates; a smaller dt or a larger alpha balances them"),
+    (math.inf, "bad: explodes, the end is hardly learned; try a smaller dt or a larger alpha"),
+)
+
+
 def _assess_ratio(first: float, last: float) -> tuple[str, str]:
     if not (math.isfinite(first) and math.isfinite(last)) or last == 0:
         return "–", "bad: zero, or too large for float32; try another dt or alpha"
     ratio = first / last
-    if ratio < VANISHING:
-        assessment = "bad: vanishes, the beginning is hardly learned"
-    elif ratio > 1 / VANISHING:
-        assessment = "bad: explodes, the end is hardly learned; try a smaller dt or a larger alpha"
-    elif ratio > EVEN:
-        assessment = "uneven: the beginning dominates; a smaller dt or a larger alpha balances them"
-    elif ratio < 1 / EVEN:
-        assessment = "uneven: the end dominates"
-    else:
-        assessment = "good: both the beginning and the end are learned"
-    return f"{ratio:.3g}", assessment
+    return f"{ratio:.3g}", next(assessment for limit, assessment in _RATIOS if ratio <= limit)
 
 
 def _assess_exponent(exponent: float | None, N: int) -> tuple[str, str]:
@@ -189,21 +185,10 @@ def _assess_growth(growth: Mapping[str, Any], N: int) -> tuple[str, str]:
 
 
 def _draw(path: Path, rnn: nn.Module, profile: Tensor) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    drawn = slice(None, None, max(1, len(profile) // 2000))
-    left.semilogy(torch.arange(1, len(profile) + 1)[drawn], profile.clamp_min(1e-30)[drawn])
-    left.set(title="Influence of each step on the loss", xlabel="step k", ylabel="‖∂E/∂u_k‖")
-    if isinstance(rnn, UnICORNN):
-        for l, a in enumerate(rnn.time_steps().detach().cpu(), 1):
-            right.semilogy(a.sort(descending=True).values, label=f"layer {l}")
-        right.set(title="Effective time steps Δt·σ̂(c), sorted", xlabel="neuron", ylabel="time step")
-        right.legend()
-    else:
-        right.axis("off")
-    for axis in (left, right):
-        axis.grid(alpha=0.3)
+    thin = slice(None, None, max(1, len(profile) // 2000))
+    k = torch.arange(1, len(profile) + 1)[thin].tolist()
+    line = plots.Line("influence on the loss", k, profile.clamp_min(1e-30)[thin].tolist())
+    panels = [plots.Panel("step k", "‖∂E/∂u_k‖", [line], {"yscale": "log"})]
+    panels += plots.time_steps(rnn).panels if isinstance(rnn, UnICORNN) else []
     with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+        plots.Plot("", panels).draw().savefig(file, format="png", dpi=120)

@@ -27,7 +27,6 @@ def in_this_process(monkeypatch):
     """Measures once, and without new processes, which take seconds to start."""
     monkeypatch.setattr(jobs, "run_in_process", measure.measure)
     monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(measure, "product_rate", lambda: 9.0)
 
 
 @pytest.fixture
@@ -133,12 +132,6 @@ def test_an_earlier_peak_of_memory_is_reset():
     assert 30 < measure.memory_increase(lambda: touch(1 << 25)) < 64
 
 
-def test_the_rate_of_matrix_products(monkeypatch):
-    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(measure, "ROUNDS", 1)
-    assert measure.product_rate() > 0
-
-
 def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
     path, done = tmp_path / "partial.json", []
     wanted = {name: Job(kind="time", model=name, layers=1, N=4, b=2, d=3, m=4) for name in ("lstm", "gru", "sru")}
@@ -182,7 +175,6 @@ def test_bench_writes_a_record_and_a_chart(tmp_path, in_this_process):
     assert json.loads((folder / "bench.json").read_text()) == json.loads(json.dumps(result))
     assert {"command", "date", "versions", "platform", "threads", "protocol", "sizes"} <= set(result)
     assert list(result["models"]) == [*OURS, "lstm", "sru"]
-    assert result["matrix_product_GFLOPS"] == 9.0
     for model in result["models"].values():
         assert model["step"]["ms"] > 0
         assert all(model["forward"][N]["ratio"] > 0 for N in model["time"])
@@ -191,9 +183,8 @@ def test_bench_writes_a_record_and_a_chart(tmp_path, in_this_process):
         assert all(t["ms"] > 0 and t["ratio"] > 0 and t["rounds"] >= 1 for t in model["time"].values())
     assert result["models"]["lstm"]["parameters"] == 4 * 4 * (3 + 4 + 2)
     assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (folder / "bench.svg").read_text()
     assert not (folder / "bench.partial.json").exists()
-    assert f"wrote {folder / 'bench.json'}, bench.png" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"wrote {folder / 'bench.json'} and bench.png" in console.file.getvalue()  # type: ignore[attr-defined]
     assert all(name in console.file.getvalue() for name in result["models"])  # type: ignore[attr-defined]
 
 
@@ -208,9 +199,8 @@ def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, 
     assert set(model["failed"]) == {"no memory left"}
     words = [text.get_text() for axis in chart(result).axes for text in axis.texts]
     assert words.count("failed") == 4
-    console = Console(width=200, file=io.StringIO())
-    console.print(result_table(result))
-    assert console.file.getvalue().count("failed") == 4  # type: ignore[attr-defined]
+    (row,) = [line for line in result_table(result).splitlines() if line.startswith("gru")]
+    assert row.count("failed") == 11, "time, forward, their ratios and memory at two lengths, and its growth"
     assert "gru" not in (tmp_path / "bench.partial.json").read_text(), "only failed jobs are repeated"
 
 

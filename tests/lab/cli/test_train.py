@@ -67,7 +67,7 @@ def test_bench():
     sizes = ["--length", 8, "--batch-size", 2, "--hidden-size", 4, "--seconds", 0.1]
     output = unicornn("bench", "lstm", *sizes, "--out", "bench")
     assert "lstm" in output
-    assert {p.name for p in Path("bench").iterdir()} == {"bench.json", "bench.png", "bench.svg"}
+    assert {p.name for p in Path("bench").iterdir()} == {"bench.json", "bench.png"}
 
 
 def test_tasks_are_listed_with_the_papers_results(monkeypatch):

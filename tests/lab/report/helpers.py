@@ -166,9 +166,9 @@ class Page(HTMLParser):
             self.tables[-1][-1][-1] += data
 
 
-def read_page(tmp_path, **options):
+def read_page(tmp_path):
     """The report about tmp_path/runs."""
-    return Page(report([tmp_path / "runs"], tmp_path / "report.html", **options).read_text(encoding="utf-8"))
+    return Page(report([tmp_path / "runs"], tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
 def images_of(page):

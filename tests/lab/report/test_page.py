@@ -8,12 +8,10 @@ import threading
 from itertools import pairwise
 
 import pytest
-from matplotlib.figure import Figure
 
 from tests.lab.report.helpers import Page, images_of, read_page, write_run
 from unicornn.lab import _text as words
 from unicornn.lab._metric import Metric
-from unicornn.lab.report import _plots as plots
 from unicornn.lab.report import report
 
 
@@ -118,35 +116,10 @@ def test_plots(tmp_path, kind, model, expected):
     assert images_of(read_page(tmp_path)) == [text.format(run.config["metric"]) for text in expected]
 
 
-def test_the_authors_curve(tmp_path, monkeypatch):
-    curves = []
-
-    def learning_curves(runs, metric, against, reference, constant):
-        curves.append((against, None if reference is None else reference["valid"].tolist()))
-        return Figure()
-
-    monkeypatch.setattr(plots, "learning_curves", learning_curves)
-    tasks = {"1": ("my-digits", None), "2": ("my-digits", "256"), "3": ("../curves/my_digits", None)}
-    for name, (task, variant) in tasks.items():
-        write_run(tmp_path / "runs" / name, "forecast", model="lstm", task=task, variant=variant)
-    (tmp_path / "curves").mkdir()
-    (tmp_path / "curves/my_digits_256.csv").write_text("epoch,valid_accuracy_percent\n1,50\n2,75\n")
-    (tmp_path / "curves/my_digits.csv").write_text("epoch,valid_accuracy\n1,0.5\n2,0.25\n")
-    read_page(tmp_path, curves=tmp_path / "curves")
-    assert [curve for against, curve in curves if against == "epoch"] == [[0.5, 0.25], [0.5, 0.75], None]
-    assert [curve for against, curve in curves if against == "seconds"] == [None, None, None]
-    (tmp_path / "curves/my_digits.csv").write_text("epoch,loss\n1,0.5\n")
-    with pytest.raises(ValueError, match=r"^curves: .*my_digits.csv"):
-        read_page(tmp_path, curves=tmp_path / "curves")
-
-
 def test_arguments(tmp_path):
     write_run(tmp_path / "runs/1")
     with pytest.raises(ValueError, match=r"^out: "):
         report([tmp_path / "runs"], tmp_path)
-    with pytest.raises(ValueError, match=r"^curves: "):
-        report([tmp_path / "runs"], tmp_path / "report.html", curves=tmp_path / "nowhere")
-    assert not (tmp_path / "report.html").exists()
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from unicornn import _checks as checks
 from unicornn._files import write_json
@@ -22,8 +22,7 @@ PROTOCOL = (
     "from the mean of all outputs, in rounds, each between two training steps of UnICORNN, stored; the ratio is to "
     "these, the median over the rounds; one round if the limit leaves no time for more. Memory: the rise of the peak "
     "resident memory in one training step from the last output, beyond parameters and input. Forward: all outputs "
-    "without gradient, in rounds as above. Step: the next output of a live sequence, in rounds as above. Matrix "
-    "product: torch's in float32, the best over three shapes and rounds."
+    "without gradient, in rounds as above. Step: the next output of a live sequence, in rounds as above."
 )
 
 
@@ -51,13 +50,13 @@ def bench(
         d: Number of input features (d).
         hidden_size: Number of neurons per layer (m).
         seconds: Time limit for one model at one length. A model whose first step takes longer is timed once.
-        out: Folder for bench.json, bench.png, bench.svg.
+        out: Folder for bench.json and bench.png.
         console: Console for progress and a table; None for no output.
 
     Returns:
-        The content of bench.json: command, date, versions, environment, sizes, GFLOP/s of torch's matrix product, and
-        for each model its layers, parameters, time by N (ms, ratio to UnICORNN's, rounds) of a training step and of a
-        forward pass without gradient, memory by N (MiB) and its growth, and the time of one step of a stream.
+        The content of bench.json: command, date, versions, environment, sizes, and for each model its layers,
+        parameters, time by N (ms, ratio to UnICORNN's, rounds) of a training step and of a forward pass without
+        gradient, memory by N (MiB) and its growth, and the time of one step of a stream.
 
     Example:
         >>> from unicornn.lab.bench import bench
@@ -74,9 +73,8 @@ def bench(
     sizes["m"] = checks.integer("hidden_size", hidden_size, 1)
     limit = checks.positive("seconds", seconds)
     candidates, folder = find_candidates(models), Path(out)
-    ours = candidates["unicornn, stored"]
     memory = sorted({max(1, times[0] // 4), max(1, times[0] // 2), *times})
-    options = sizes | {"reference_layers": ours["layers"], "seconds": limit}
+    options = sizes | {"reference_layers": candidates["unicornn, stored"]["layers"], "seconds": limit}
     jobs = {
         (name, kind, N): Job(kind=kind, N=N, **candidate | options | ({"b": 1} if kind == "step" else {}))
         for kind, Ns in {"time": times, "memory": memory, "forward": times, "step": [1]}.items()
@@ -84,28 +82,24 @@ def bench(
         for N in Ns
     }
     partial = folder / "bench.partial.json"
-    measured = run_jobs({**jobs, "product": Job(kind="product", N=1, **ours | sizes)}, partial, console)
+    measured = run_jobs(jobs, partial, console)
     result = {
         "command": command(),
         **environment(),
         "protocol": PROTOCOL,
         "sizes": sizes | {"N": times, "seconds": limit},
-        "matrix_product_GFLOPS": measured["product"].get("GFLOPS"),
         "models": {
             name: candidate | _model_record({key[1:]: measured[key] for key in jobs if key[0] == name})
             for name, candidate in candidates.items()
         },
     }
     write_json(folder / "bench.json", result)
-    figure = chart(result)
-    for suffix in ("png", "svg"):
-        figure.savefig(folder / f"bench.{suffix}", dpi=150)
+    chart(result).savefig(folder / "bench.png", dpi=150)
     if all("failed" not in r for r in measured.values()):
         partial.unlink(missing_ok=True)
     if console is not None:
-        console.print(result_table(result))
-        path = escape(str(folder / "bench.json"))
-        console.print(f"wrote {path}, bench.png and bench.svg", highlight=False, soft_wrap=True)
+        console.print(result_table(result), highlight=False, soft_wrap=True)
+        console.print(f"wrote {escape(str(folder / 'bench.json'))} and bench.png", highlight=False, soft_wrap=True)
     return result
 
 
@@ -132,25 +126,19 @@ def _growth(memory: Mapping[str, float]) -> float | None:
     return 1000 * float(np.polyfit([*map(int, memory)], [*memory.values()], 1)[0]) if len(memory) > 1 else None
 
 
-def result_table(result: Mapping[str, Any]) -> Table:
-    """The result as a table for a terminal, fastest model first."""
+def result_table(result: Mapping[str, Any]) -> str:
+    """The result as a table for a terminal, fastest model first; times in ms, and relative to UnICORNN, stored."""
     from unicornn.lab.bench._chart import fastest_first
 
-    lengths = [str(N) for N in result["sizes"]["N"]]
-    table = Table(title="Training step: forward and backward; forward pass without gradient")
-    table.add_column("model", no_wrap=True)
-    table.add_column("L")
-    for N in lengths:
-        for head in (f"ms, {N}", "× stored", "MiB", "forward, ms", "× stored"):
-            table.add_column(head, justify="right")
-    table.add_column("MiB per 1000 steps", justify="right")
+    rows = {}
     for name in fastest_first(result):
-        model, cells = result["models"][name], []
-        for N in lengths:
-            time, memory, forward = (model[kind].get(N) for kind in ("time", "memory", "forward"))
-            cells += [f"{time['ms']:.0f}", f"{time['ratio']:.2f}"] if time else ["failed", ""]
-            cells.append("failed" if memory is None else f"{memory:.0f}")
-            cells += [f"{forward['ms']:.0f}", f"{forward['ratio']:.2f}"] if forward else ["", ""]
-        slope = model["MiB_per_1000_steps"]
-        table.add_row(name, str(model["layers"]), *cells, "–" if slope is None else f"{slope:.0f}")
-    return table
+        model = result["models"][name]
+        row = {"L": model["layers"]}
+        for N in map(str, result["sizes"]["N"]):
+            for kind, label in (("time", "training"), ("forward", "forward")):
+                time = model[kind].get(N, {})
+                row |= {f"{label}, N={N}": time.get("ms"), f"× ({label}, {N})": time.get("ratio")}
+            row[f"MiB, N={N}"] = model["memory"].get(N)
+        rows[name] = row | {"MiB per 1000 steps": model["MiB_per_1000_steps"]}
+    table = pd.DataFrame.from_dict(rows, orient="index", dtype=object)
+    return table.to_string(float_format="{:.4g}".format, na_rep="failed")

@@ -34,8 +34,8 @@ NEEDED_LIBRARIES = {"sign-ncde": "pysiglib"}
 class Job:
     """One measurement of a model.
 
-    ``kind`` is "time" or "memory" of a training step; "forward", the time of a pass without gradient; "step", the time
-    of one step of a stream; or "product", the GFLOP/s of torch's matrix product (the model is ignored).
+    ``kind`` is "time" or "memory" of a training step; "forward", the time of a pass without gradient; or "step", that
+    of one step of a stream.
     """
 
     kind: str
@@ -55,11 +55,7 @@ class Job:
 
 
 def find_candidates(models: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
-    """``model``, ``layers`` and ``options`` of UnICORNN with both gradient methods, then of the baselines.
-
-    Args:
-        models: Names as for ``bench``; if None, all models whose libraries are installed.
-    """
+    """``model``, ``layers``, ``options`` of UnICORNN with both gradient methods, then of baselines; see ``bench``."""
     from unicornn.baselines import MODELS
 
     if models is None:
@@ -94,13 +90,7 @@ def run_in_process(job: Job) -> dict[str, Any]:
 
 
 def run_jobs(jobs: Mapping[Any, Job], path: Path, console: Console | None = None) -> dict[Any, dict[str, Any]]:
-    """The results of all jobs, by the same keys.
-
-    Args:
-        jobs: Jobs by any key.
-        path: File with the results so far. Jobs in it are not run again, unless they failed.
-        console: Console for progress; None for no output.
-    """
+    """The results of all jobs, by the same keys. The file ``path`` has the results so far; failed jobs are repeated."""
     saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     results: dict[Any, dict[str, Any]] = {}
     columns = (TextColumn("{task.description:36}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

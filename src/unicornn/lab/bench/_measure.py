@@ -30,8 +30,6 @@ WARM_UP = 20  # time steps: enough to compile all kernels
 def measure(job: Job) -> dict[str, Any]:
     """The measurement of a job, and the number of the model's free parameters."""
     torch.manual_seed(0)
-    if job.kind == "product":
-        return {"GFLOPS": product_rate()}
     ours = UnICORNN(job.d, job.m, job.reference_layers, gradient="stored")
     net = model_class(job.model)(job.d, job.m, job.layers, **job.options)
     u = torch.randn(job.N, job.b, job.d)
@@ -66,18 +64,6 @@ def stream_step(net: nn.Module, u: Tensor) -> Callable[[], Any]:
         _, state = net.eval()(u)
     call = (lambda: net.step(u[0], state)) if isinstance(net, UnICORNN) else (lambda: net(u, state))
     return torch.no_grad()(call)
-
-
-def product_rate() -> float:
-    """GFLOP/s of torch's matrix product in float32, the best over shapes."""
-    rates = []
-    for rows, inner, columns in ((2048, 2048, 2048), (4096, 128, 128), (8192, 256, 256)):
-        a, b, out = torch.randn(rows, inner), torch.randn(inner, columns), torch.empty(rows, columns)
-        multiply = partial(torch.mm, a, b, out=out)
-        multiply()
-        best = min(seconds_per_call(multiply) for _ in range(ROUNDS))
-        rates.append(2e-9 * rows * inner * columns / best)
-    return max(rates)
 
 
 def seconds_per_call(f: Callable[[], Any]) -> float:

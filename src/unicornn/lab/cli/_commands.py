@@ -218,12 +218,11 @@ def evaluate_run(
 def write_report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs or searches, or folders that contain some.")],
     out: Annotated[Path, typer.Option(help="Path of the page.")] = Path("report.html"),
-    curves: Annotated[Path | None, typer.Option(help="Folder of published learning curves, TASK.csv.")] = None,
 ) -> None:
     """Writes an HTML page about runs: results next to the paper's, curves, time steps, errors."""
     from unicornn.lab.report import report
 
-    print_line(f"wrote {escape(str(report(runs, out, curves=curves)))}")
+    print_line(f"wrote {escape(str(report(runs, out)))}")
 
 
 @app.command("diagnose")

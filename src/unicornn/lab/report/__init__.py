@@ -15,14 +15,12 @@ from unicornn.lab.report._groups import group_runs
 from unicornn.lab.report._page import write_runs_page
 
 
-def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | None = None) -> Path:
+def report(runs: Sequence[str | Path], out: str | Path) -> Path:
     """Writes one self-contained page: no scripts, no requests, readable offline and on a phone.
 
     Args:
         runs: Folders of runs or searches, or folders that contain some.
         out: Path of the page. It is written atomically.
-        curves: Folder with the authors' learning curves, drawn next to ours: TASK.csv, or TASK_VARIANT.csv for a
-            variant, with the columns ``epoch`` and ``valid_...`` (in percent if its name ends in ``_percent``).
 
     Returns: the path of the page.
 
@@ -42,10 +40,7 @@ def report(runs: Sequence[str | Path], out: str | Path, *, curves: str | Path | 
     out = Path(out)
     if out.is_dir():
         raise BadValue(f"out: expected the path of a file to write, got the folder {out}")
-    if curves is not None and not Path(curves).is_dir():
-        raise BadValue(f"curves: expected a folder with TASK.csv files, got {curves}")
-    groups, studies = group_runs(find_runs(runs)), find_studies(runs)
-    return write_runs_page(out, groups, studies, None if curves is None else Path(curves))
+    return write_runs_page(out, group_runs(find_runs(runs)), find_studies(runs))
 
 
 __all__ = ["find_runs", "find_studies", "report"]

@@ -9,9 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from unicornn.errors import BadValue
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import STATES, Study
 from unicornn.lab.report import _plots as plots
@@ -23,8 +20,8 @@ from unicornn.lab.report._render import Plot, write_page
 OMITTED = ("title", "protocol", "command", "metric", "more_is_better")  # entries of config.json shown elsewhere
 
 
-def write_runs_page(out: Path, groups: list[Group], studies: Mapping[Path, Study], curves: Path | None) -> Path:
-    """Writes the page about at least one group or search. ``curves``: as for ``report``."""
+def write_runs_page(out: Path, groups: list[Group], studies: Mapping[Path, Study]) -> Path:
+    """Writes the page about at least one group or search."""
     runs = [run for group in groups for run in group.runs]
     unfinished = sum(not run.finished for run in runs)
     counts = [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"] if runs else []
@@ -37,7 +34,7 @@ def write_runs_page(out: Path, groups: list[Group], studies: Mapping[Path, Study
         subtitle=", ".join(counts), groups=groups, studies=studies, tables=tables,
         overview=[tables.overview_row(group) for group in groups], files_as_json=_files_as_json,
         describe_trials=_describe_trials, study_plots=plots.study_plots, assignments=assignments,
-        group_plots=lambda group: list(_group_plots(group, _reference(group, curves))),
+        group_plots=lambda group: list(_group_plots(group)),
         relative=lambda path: os.path.relpath(path.resolve(), root),
     )  # fmt: skip
 
@@ -52,22 +49,7 @@ def _files_as_json(run: Run) -> str:
     return json.dumps(files, indent=2)
 
 
-def _reference(group: Group, curves: Path | None) -> pd.DataFrame | None:
-    """The authors' learning curve of this task and variant, if there is one: columns epoch and valid."""
-    config = group.config
-    parts = [config["task"], *([str(config["variant"])] if config.get("variant") else [])]
-    name = "_".join(parts).replace("-", "_")
-    if curves is None or Path(name).name != name or not (curves / f"{name}.csv").is_file():
-        return None
-    table = pd.read_csv(curves / f"{name}.csv")
-    column = next((c for c in table if c.startswith("valid")), None)
-    if column is None or "epoch" not in table:
-        raise BadValue(f"curves: expected columns epoch and valid_... in {curves / name}.csv, got {list(table)}")
-    scale = 0.01 if column.endswith("_percent") else 1.0
-    return pd.DataFrame({"epoch": table["epoch"], "valid": table[column] * scale})
-
-
-def _group_plots(group: Group, reference: pd.DataFrame | None) -> Iterator[Plot]:
+def _group_plots(group: Group) -> Iterator[Plot]:
     metric, curves = group.config["metric"], {}
     for entry in group.entries:
         unfinished = [run for run in entry.runs if not run.finished]
@@ -75,8 +57,8 @@ def _group_plots(group: Group, reference: pd.DataFrame | None) -> Iterator[Plot]
             if begun := [run.metrics for run in runs if run.metrics["valid"].notna().any()]:
                 curves[entry.label + state] = begun
     if curves:
-        for against, name, authors in (("epoch", "epoch", reference), ("seconds", "time", None)):
-            figure = plots.learning_curves(curves, metric, against, authors, group.constant_test)
+        for against, name in (("epoch", "epoch"), ("seconds", "time")):
+            figure = plots.learning_curves(curves, metric, against, group.constant_test)
             yield Plot(figure, f"Validation {metric} against {name}, one line per run.")
     if (best := group.best_run("unicornn")) is not None:
         label = _label(group, best)

@@ -21,7 +21,6 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from sklearn.metrics import confusion_matrix
 from torch import Tensor
 
-from unicornn import _checks as checks
 from unicornn.lab._study import Study, quiet_optuna
 from unicornn.lab.report._render import Plot
 
@@ -82,20 +81,12 @@ def learning_curves(
     runs: Mapping[str, Sequence[pd.DataFrame]],
     metric: str,
     against: str = "epoch",
-    reference: pd.DataFrame | None = None,
     constant: float | None = None,
 ) -> Figure:
-    """The validation metric during training, one colour per label, one line per run.
+    """The metric ``valid`` during training against "epoch" or "seconds", one colour per label, one line per run.
 
-    Args:
-        runs: Tables with the columns ``epoch``, ``seconds`` (since the start) and ``valid``, by label.
-        metric: Name of the metric; "accuracy" is shown in percent, any other (an error) on a logarithmic axis.
-        against: "epoch" or "seconds".
-        reference: Table with ``epoch`` and ``valid``, drawn as the authors' own run; if it is much longer, the epochs
-            are on a logarithmic axis.
-        constant: Metric of a constant prediction, drawn as a horizontal line.
+    Accuracies are shown in percent, errors on a logarithmic axis, ``constant`` as a horizontal line.
     """
-    checks.choice("against", against, ("epoch", "seconds"))
     scale, percent = (100, " (%)") if metric == "accuracy" else (1, "")
     tables = [run for same_label in runs.values() for run in same_label]
     longest = max((float(run[against].max()) for run in tables if run[against].notna().any()), default=1.0)
@@ -103,23 +94,16 @@ def learning_curves(
     if against == "seconds":
         unit, name = next((unit, name) for least, unit, name in TIME_UNITS if longest >= least)
     figure, axis = make_axes(name, f"validation {_literal_label(metric)}{percent}")
-    lines, labels = [], []
-    if reference is not None:
-        dashes = (0, (4, 2))
-        lines += axis.plot(
-            reference["epoch"], scale * reference["valid"], color="#808080", linewidth=1.0, linestyle=dashes
-        )
-        labels.append("authors' own run")
-        if reference["epoch"].max() > 4 * longest:  # otherwise ours would be squeezed at the left
-            axis.set_xscale("log")
-            axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    lines: list[Artist] = []
+    labels: list[str] = []
     for i, (label, same_label) in enumerate(runs.items()):
         style = {"linewidth": 1.4, "alpha": 0.9, **STYLES[i % len(STYLES)]}
         drawn = [
             axis.plot(run[against] / unit, scale * run["valid"], marker="o" if len(run) < 3 else "", **style)[0]
             for run in same_label
         ]
-        lines, labels = lines + drawn[:1], [*labels, _literal_label(label)]
+        lines += drawn[:1]
+        labels.append(_literal_label(label))
     if constant is not None:
         lines.append(axis.axhline(scale * constant, color="#808080", linewidth=1, linestyle=":"))
         labels.append("constant prediction")
@@ -133,11 +117,7 @@ def learning_curves(
 
 
 def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
-    """Fig. 5: the effective time steps Δt·σ̂(c) of each layer's neurons, sorted.
-
-    Args:
-        a: Time steps (L, m), as ``functional.time_steps`` or ``UnICORNN.time_steps`` returns them.
-    """
+    """Fig. 5: the effective time steps Δt·σ̂(c) (L, m) of each layer's neurons, sorted."""
     figure, axis = make_axes("neuron, sorted", "effective time step Δt σ̂(c)")
     layers = [layer.detach().double().sort().values.cpu().numpy() for layer in a]
     for l, layer in enumerate(layers):
@@ -148,11 +128,7 @@ def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
 
 
 def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
-    """Fig. 7: the norms ‖wˡ‖ of each layer during training, mean and deviation over the runs.
-
-    Args:
-        runs: Tables with the columns ``epoch`` and ``w_norm_1``, ``w_norm_2``, ...
-    """
+    """Fig. 7: the norms ‖wˡ‖ of each layer during training (``w_norm_1``, ...), mean and deviation over the runs."""
     figure, axis = make_axes("epoch", r"$\Vert w\Vert_\infty$")
     by_epoch = pd.concat(runs).groupby("epoch")
     names = sorted((name for name in runs[0] if name.startswith("w_norm_")), key=lambda name: int(name[7:]))
@@ -167,12 +143,7 @@ def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
 
 
 def confusion(target: np.ndarray, prediction: np.ndarray, names: Sequence[str] | None = None) -> Figure:
-    """Confusion matrix: counts of true (row) and predicted (column) classes, coloured by their share of the row.
-
-    Args:
-        target, prediction: Integer classes (n,).
-        names: Names of the classes, by number; None to show the numbers.
-    """
+    """Confusion matrix of integer classes (n,): counts by true (row) and predicted class, coloured by their share."""
     classes = np.union1d(target, prediction)
     k, counts = len(classes), confusion_matrix(target, prediction, labels=classes)
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
@@ -191,11 +162,7 @@ def confusion(target: np.ndarray, prediction: np.ndarray, names: Sequence[str] |
 
 
 def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:
-    """Prediction against target, with the diagonal on which they agree. The points are rasterised, also in an SVG.
-
-    Args:
-        target, prediction: Numbers (n,) or (n, k).
-    """
+    """Prediction against target, (n,) or (n, k), with the diagonal. The points are rasterised, also in an SVG."""
     target, prediction = np.ravel(target), np.ravel(prediction)
     figure, axis = make_axes("target", "prediction", (4.6, 4.2))
     size, alpha = (6, 0.35) if len(target) > 500 else (16, 0.7)
