@@ -27,6 +27,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks import record
 from benchmarks.estimators import in_new_process
+from benchmarks.series import padded
 from unicornn._files import atomic_write
 from unicornn.estimators import UnICORNNClassifier
 from unicornn.lab.bench._measure import peak
@@ -43,14 +44,6 @@ METHODS = ("UnICORNN", *AEON)
 BINS = 10  # of confidence, for the calibration error
 
 
-def padded(series: list[np.ndarray], N: int) -> np.ndarray:
-    """Series (N_i, d) as aeon's (n, d, N), with zeros after the end of each."""
-    X = np.zeros((len(series), series[0].shape[1], N), np.float32)
-    for row, x in zip(X, series, strict=True):
-        row[:, : len(x)] = x.T
-    return X
-
-
 def predictions(method: str, files: tuple[Path, Path], seed: int) -> dict[str, Any]:
     """Fits a method: classes, true labels, probabilities (n, classes), CPU seconds of fit and predict, megabytes."""
     torch.set_num_threads(1)
@@ -61,8 +54,7 @@ def predictions(method: str, files: tuple[Path, Path], seed: int) -> dict[str, A
     else:
         module, name = AEON[method]
         model = getattr(importlib.import_module(f"aeon.classification.{module}"), name)(random_state=seed)
-        N = max(len(x) for x in X + X_test)
-        X, X_test = padded(X, N), padded(X_test, N)  # type: ignore[assignment]
+        X, X_test = padded(X, X_test)  # type: ignore[assignment]
     few = np.concatenate([np.flatnonzero(y == label)[:4] for label in np.unique(y)[:2]])
     clone(model).fit(
         X[few] if isinstance(X, np.ndarray) else [X[i] for i in few], y[few]

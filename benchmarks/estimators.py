@@ -22,7 +22,7 @@ import typer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from benchmarks import record
-from benchmarks.series import NAMES, RATES, Split, splits
+from benchmarks.series import NAMES, RATES, Split, padded, splits
 from unicornn._training.seeds import seeded
 from unicornn.baselines import MODELS
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _network
@@ -68,11 +68,7 @@ def minirocket(split: Split, seed: int, regress: bool) -> Predictions:
     from aeon.classification.convolution_based import MiniRocketClassifier
     from aeon.regression.convolution_based import MiniRocketRegressor
 
-    N = max(len(x) for x in split.X + split.X_test)
-    X, X_test = (
-        np.stack([np.pad(x.T, ((0, 0), (0, N - len(x)))) for x in series]).astype(np.float32)
-        for series in (split.X, split.X_test)
-    )
+    X, X_test = padded(split.X, split.X_test)
     model = (MiniRocketRegressor if regress else MiniRocketClassifier)(random_state=seed)
     return {"minirocket": model.fit(X, split.y).predict(X_test)}
 

@@ -38,6 +38,12 @@ class Split:
     groups: np.ndarray | None = None
 
 
+def padded(*parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Lists of series (N_i, d) as aeon's arrays (n, d, N), with zeros after the end of each series."""
+    N = max(len(x) for part in parts for x in part)
+    return [np.stack([np.pad(x.T, ((0, 0), (0, N - len(x)))) for x in part]).astype(np.float32) for part in parts]
+
+
 def splits(name: str, folder: Path) -> list[Split]:
     """The splits of a data set: one, or five folds of the worms."""
     if name in UCR:

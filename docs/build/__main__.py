@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from docs.build import (  # noqa: F401  they register parts
-    archive,
-    baselines,
-    estimators,
-    guides,
-    long,
-    reproduction,
-    signals,
-    speed,
-    theory,
-)
+import importlib
+
 from docs.build.pages import FIGURES, MARKED, ROOT, fill_page
 from unicornn._files import atomic_write
 
+for _name in ["archive", "baselines", "estimators", "guides", "long", "reproduction", "signals", "speed", "theory"]:
+    importlib.import_module(f"docs.build.{_name}")  # registers parts and figures
 FIGURE_FOLDER = ROOT / "docs" / "figures"
 PAGES = [
     path

@@ -38,7 +38,6 @@ GROUPS = {  # of the API index, by the second part of a module's name; all other
 BOUND = re.compile(r"^(?:from \S+ import (\w+) as \1$|(?:def|class) (\w+)|([A-Z]\w*)(?::.*)? = )", re.MULTILINE)
 LITERAL = re.compile(r"(``.*?``|:[a-z:]+:`.*?`|`[^`]+`_?)")
 MARKUP = re.compile(r"(?<!\\)(\||(?<=\w)_(?=[^\w`]|$))")
-ATTRIBUTE = re.compile(r"^(    )([\w, ]+): ")
 
 
 def public_modules() -> list[str]:
@@ -126,19 +125,6 @@ def escape(line: str) -> str:
     return "".join(piece if number % 2 else MARKUP.sub(r"\\\1", piece) for number, piece in enumerate(pieces))
 
 
-def list_attributes(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Turns the section "Attributes" into a list. An entry may have several names: ``w, b, c: Weights (m,).``"""
-    if "Attributes:" not in lines:
-        return
-    start = lines.index("Attributes:") + 1
-    end = next((n for n in range(start, len(lines)) if lines[n] and not lines[n].startswith("    ")), len(lines))
-    found = [""]
-    for line in lines[start:end]:
-        entry = ATTRIBUTE.sub(r"\1- **\2**: ", line)
-        found += ["", line] if entry == line and line[4:5].strip() else [entry]  # a paragraph ends the list
-    lines[start:end] = found
-
-
 def escape_docstring(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Escapes a docstring outside code; indented lines after a colon become a code block."""
     doctest, block = False, -1  # block: the least indentation of the current block of code
@@ -196,7 +182,6 @@ def scrape_figures(block: Any, variables: Mapping[str, Any], settings: Mapping[s
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_api_pages)
     app.connect("autodoc-skip-member", skip_foreign_members)
-    app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before Napoleon
     app.connect("autodoc-process-docstring", escape_docstring, priority=600)  # after Napoleon
     app.connect("autodoc-process-signature", constructor_signature, priority=600)
     app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))

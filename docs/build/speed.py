@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
-from docs.build.baselines import size_text
 from docs.build.long import longest_mastered, results_of_task
-from docs.build.pages import figure, load_results, part, table
+from docs.build.pages import figure, load_results, part
 from unicornn.theory.plots import Line, Panel, Plot
 
 STORED, REVERSIBLE, LSTM = "unicornn, stored", "unicornn, reversible", "lstm:2"
@@ -22,25 +21,19 @@ MODELS = {
 }
 SIZES = {"wide": "N=1000, b=128, d=m=128", "long": "N=17984, b=8, d=6, m=32"}  # those of benchmarks/speed.py
 DOTS = {"marker": "o"}
-Result = Mapping[str, Any]
-
-
-def training_steps(result: Result) -> list[str]:
-    """A training step and a forward pass of UnICORNN beside torch's layers, at the shortest length."""
-    N, models, rows = str(result["sizes"]["N"][0]), result["models"], []
-    for name, label in MODELS.items():
-        time, forward = (models.get(name, {}).get(key, {}).get(N) for key in ("time", "forward"))
-        if time:
-            row = {"name": label, "layers": models[name]["layers"], **time}
-            rows.append(row | {f"forward {key}": value for key, value in (forward or {}).items()})
-    heading = "model | L | training step | relative to ours | forward pass | relative to ours"
-    template = "{name} | {layers} | {ms:.0f} ms | {ratio:.1f} × | {forward ms:.0f} ms | {forward ratio:.1f} ×"
-    return [f"**{size_text(result)}**", "", *table(rows, heading, template), ""]
 
 
 @part
-def training_step_tables() -> list[str]:
-    return [line for name in ("speed", "worms", "one") for line in training_steps(load_results(f"bench/{name}"))][:-1]
+def training_steps(name: str) -> list[dict[str, Any]]:
+    """A training step and a forward pass of UnICORNN beside torch's layers, at the shortest length."""
+    result, rows = load_results(f"bench/{name}"), []
+    N = str(result["sizes"]["N"][0])
+    for name, label in MODELS.items():
+        model = result["models"].get(name, {"time": {}})
+        if time := model["time"].get(N):
+            forward = {f"forward {key}": value for key, value in model.get("forward", {}).get(N, {}).items()}
+            rows.append({"name": label, "layers": model["layers"], **time, **forward})
+    return rows
 
 
 @part
@@ -61,18 +54,14 @@ def stream_step() -> dict[str, Any]:
 @figure("speed_ups")
 def speed_ups() -> Figure:
     """Bars: two layers against one of LSTM, one layer against one of minGRU."""
-    result = load_results("speed")["rivals"]
     kinds = {"stored": 'LSTM, training,\n"stored"', "reversible": 'LSTM, training,\n"reversible"',
              "forward": "LSTM, forward", "minGRU": "minGRU, training"}  # fmt: skip
+    ratios = pd.DataFrame(alternating("rivals")).set_index("sizes").T.rename(kinds)
     drawn = Figure(figsize=(8, 3.2), layout="constrained")
-    axes = drawn.subplots()
-    for number, (size, text) in enumerate(SIZES.items()):
-        places = [i + 0.38 * (number - 0.5) for i in range(len(kinds))]
-        bars = axes.bar(places, [result[f"{size}, {kind}"]["ratio"] for kind in kinds], 0.36, label=text)
+    axes = ratios.plot.bar(ax=drawn.subplots(), rot=0, width=0.74, ylabel="times as fast")
+    for bars in axes.containers:
         axes.bar_label(bars, fmt="%.1f ×")
     axes.axhline(1, color="grey", linestyle=":")
-    axes.set_xticks(range(len(kinds)), list(kinds.values()))
-    axes.set_ylabel("times as fast")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     return drawn

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import socket
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -15,8 +14,6 @@ from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import cli, tasks
 from unicornn.lab.data import File, Source
-
-DEAD = 4_194_305  # larger than any process ID on Linux
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -75,26 +72,6 @@ def test_an_existing_file_with_the_wrong_hash_is_rejected(tmp_path):
     other = dataclasses.replace(file, also=("a.tar",))
     assert not Source(tmp_path).verified(other), "another form has no published hash"
     assert Source(tmp_path).fetch(other) == tmp_path / "a.tar"
-
-
-def test_the_command_rejects_a_file_with_the_wrong_hash(tmp_path, monkeypatch):
-    (tmp_path / "data").mkdir()
-    helpers.mnist(tmp_path / "data")
-    monkeypatch.setenv("UNICORNN_CACHE", str(tmp_path / "cache"))
-    outcome = CliRunner().invoke(cli.app, ["data", "psmnist", "--data", str(tmp_path / "data")])
-    assert outcome.exit_code != 0
-    assert isinstance(outcome.exception, CorruptData)
-    assert "sequences" not in outcome.output
-
-
-def test_the_remains_of_a_killed_download_are_removed(server, tmp_path):
-    folder, address = server
-    (folder / "a.bin").write_bytes(b"data")
-    dead = tmp_path / f".unicornn-{socket.gethostname()}-{DEAD}-abc"
-    dead.mkdir()
-    (dead / "tmp123").write_bytes(b"da")
-    Source(tmp_path).fetch(File("a.bin", url=f"{address}/a.bin", hash=sha256(folder / "a.bin")))
-    assert {path.name for path in tmp_path.iterdir()} == {"a.bin", "served"}
 
 
 def test_without_a_network_the_error_tells_what_to_put_where(tmp_path):

@@ -3,8 +3,7 @@
 import json
 import os
 import re
-import stat
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -196,18 +195,14 @@ def test_missing_values_are_a_dash():
 def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):
     write_run(tmp_path / "runs/1")
     written = report([tmp_path / "runs"], tmp_path / "report.html").read_bytes()
-    pipe = tmp_path / "pipe"
+    pipe, null = tmp_path / "pipe", tmp_path / "null"
     os.mkfifo(pipe)
-    read = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
-    reader.start()
-    report([tmp_path / "runs"], pipe)
-    reader.join(10)
-    assert read == [written]
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
-    null = tmp_path / "null"
     null.symlink_to("/dev/null")
-    report([tmp_path / "runs"], null)
-    assert null.is_symlink()
-    assert stat.S_ISCHR(null.stat().st_mode)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_bytes)
+        for path in (pipe, null):
+            report([tmp_path / "runs"], path)
+        assert read.result(10) == written
+    assert pipe.is_fifo()
+    assert null.is_char_device()
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "report.html", "pipe", "null"}

@@ -95,11 +95,8 @@ def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
 def members(path: Path, *patterns: str) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files in a folder or archive whose names match a pattern, in the archive's order.
 
-    Links, devices and hidden files (``._name``) are skipped.
-
-    Args:
-        path: Folder, .tar (packed or not) or .zip, recognised by its first bytes.
-        patterns: Last parts of a name, with ``*`` for anything but a slash: "train/pos/*.txt".
+    Links, devices and hidden files (``._name``) are skipped. A pattern is the last part of a name, with ``*`` for
+    anything but a slash: "train/pos/*.txt". Archives are recognised by their first bytes.
     """
     wanted = _pattern(patterns)
 

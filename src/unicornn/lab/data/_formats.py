@@ -12,12 +12,7 @@ from unicornn.lab.data._archives import check_member, opened, ordinary
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """The array of unsigned bytes in an idx file, gzipped or not.
-
-    Args:
-        path: Path of the file.
-        dimensions: Expected number of dimensions: 3 for images (n, rows, columns), 1 for labels (n,).
-    """
+    """The array of unsigned bytes in an idx file, gzipped or not, which must have this number of dimensions."""
     magic, header = bytes([0, 0, 8, dimensions]), 4 + 4 * dimensions
     with opened(path) as file:
         content = file.read(header)

@@ -11,13 +11,7 @@ from unicornn.errors import BadValue
 
 
 def random_split(n: int, sizes: tuple[int, ...], seed: int) -> list[np.ndarray]:
-    """The indices 0 ... n-1 at random: the remaining ones first, then one array for each of the sizes; each sorted.
-
-    Example:
-        >>> from unicornn.lab.data._splits import random_split
-        >>> [len(split) for split in random_split(60_000, (3_000,), seed=0)]
-        [57000, 3000]
-    """
+    """The indices 0 ... n-1 at random: the remaining ones first, then one array for each of the sizes; each sorted."""
     if sum(sizes) >= n:
         raise BadValue(f"sizes: expected fewer than {n} in total, got {' + '.join(map(str, sizes))}")
     order = np.random.default_rng(seed).permutation(n)
@@ -37,14 +31,7 @@ def split_groups_70_15_15(groups: np.ndarray, seed: int) -> list[np.ndarray]:
 
 
 def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Fold of each sequence (n,): sequences, and those of each class, are divided as evenly as possible.
-
-    Example:
-        >>> import numpy as np
-        >>> from unicornn.lab.data._splits import stratified_folds
-        >>> np.bincount(stratified_folds(np.arange(44) % 5, folds=5, seed=0))
-        array([9, 9, 9, 9, 8])
-    """
+    """Fold of each sequence (n,): sequences, and those of each class, are divided as evenly as possible."""
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]  # in random order within each class
     fold = np.empty(len(labels), np.int64)

@@ -28,16 +28,6 @@ def iterate_ts(path: Path) -> Iterator[TsSeries]:
     """Reads the series of a .ts file one at a time; they may have different lengths and missing values.
 
     Series with time stamps, which may not be evenly spaced, raise an error.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from unicornn.lab.data._ts import iterate_ts
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.ts"
-        ...     _ = path.write_text("@classLabel true low high\\n@data\\n1,2,3:4,5,6:low\\n")
-        ...     [(series.values.shape, series.target) for series in iterate_ts(path)]
-        [((3, 2), 'low')]
     """
     in_data = has_target = False
     d = 0
