@@ -1,4 +1,4 @@
-"""The paper's experiments: plans, the driver that trains and records them, and a comparison."""
+"""The paper's experiments: repeats and records the runs of results/reproduction."""
 
 from pathlib import Path
 

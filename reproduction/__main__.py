@@ -1,77 +1,81 @@
-"""Runs or resumes a group of the reproduction: one process per core, each with one thread. Finished runs are kept.
+"""Repeats the recorded runs of a group: one process per core, each with one thread; finished ones are kept.
 
-    python -m reproduction GROUP [--data DIR] [--runs DIR] [--workers 2] [--only NAME ...]
+    python -m reproduction GROUP [--data DIR] [--runs DIR] [--workers 2] [--only NAME ...] [--record]
 
-Records of all runs, finished or not, go to results/reproduction/GROUP.json, and the run folders to DIR/GROUP (default:
-runs/reproduction/GROUP). Records of runs whose folders are absent stay in the file.
+results/reproduction/GROUP.json has the command of every run, with its settings, protocol, versions, result and learning
+curve. Run folders are DIR/GROUP/NAME (default: runs/reproduction/GROUP/NAME). Runs that ``unicornn train`` has put
+there are recorded as well; with --record, nothing is trained. Records of runs without a folder stay in the file.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from reproduction.plans import GROUPS, Planned, planned
+from reproduction import RESULTS
 from unicornn import UnICORNN
 from unicornn._files import write_json
 from unicornn.lab._run_folder import Run
 from unicornn.lab.report import find_runs
 from unicornn.lab.training import load_network
 
-ROOT = Path(__file__).parent.parent
 COLUMNS = ("epoch", "seconds", "train_loss", "valid", "w_norm")  # prefixes of the recorded columns of metrics.csv
 MAX_EPOCHS = 60  # in a recorded curve, evenly spaced, including the first and the last
 
 
-def train(plan: Planned, folder: Path, data: list[str]) -> str:
+def recorded(path: Path) -> dict[str, dict[str, Any]]:
+    """The records of a group, by the names of the runs."""
+    records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return {record["name"]: record for record in records}
+
+
+def train(out: Path, command: str) -> str:
     """Starts or resumes one run, and returns a line about its outcome."""
-    out = folder / plan.name
     if Run(out).finished:
-        return f"{plan.name}: already finished"
-    command = [sys.executable, "-m", "unicornn", "train", *plan.arguments, "--out", str(out), *data]
-    command += ["--resume"] if (out / "config.json").exists() else []
+        return f"{out.name}: already finished"
+    words = [sys.executable, "-m", *shlex.split(command), "--out", str(out)]
+    words += ["--resume"] if (out / "config.json").exists() else []
     environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{plan.name}.log").open("a") as log:
-        status = subprocess.run(command, env=environment, stdout=log, stderr=log, check=False).returncode
-    return f"{plan.name}: " + ("finished" if status == 0 else f"exit status {status}, see {plan.name}.log")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.with_name(f"{out.name}.log").open("a") as log:
+        status = subprocess.run(words, env=environment, stdout=log, stderr=log, check=False).returncode
+    return f"{out.name}: " + ("finished" if status == 0 else f"exit status {status}, see {out.name}.log")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("group", choices=sorted(GROUPS))
-    parser.add_argument("--data", help="folder with the data files")
-    parser.add_argument("--runs", type=Path, help="folder for the runs", default=ROOT / "runs" / "reproduction")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--only", nargs="*", help="names of the runs to train; without names, only the records are updated"
-    )
-    options = parser.parse_args()
-    folder = options.runs / options.group
-    plans = [plan for plan in planned(options.group) if options.only is None or plan.name in options.only]
-    data = ["--data", options.data] if options.data else []
-    with ThreadPoolExecutor(options.workers) as pool:
-        for outcome in pool.map(lambda plan: train(plan, folder, data), plans):
+def main(
+    group: str,
+    data: Annotated[Path | None, typer.Option(envvar="UNICORNN_DATA")] = None,
+    runs: Path = Path("runs/reproduction"),
+    workers: int = os.cpu_count() or 1,
+    only: list[str] = [],  # noqa: B006
+    record: bool = False,
+) -> None:
+    """Repeats the recorded runs of GROUP, or those named by --only; --record trains nothing."""
+    records, folder = recorded(RESULTS / f"{group}.json"), runs / group
+    options = f" --data {shlex.quote(str(data))}" if data else ""
+    chosen = {} if record else {name: known["command"] + options for name, known in records.items()}
+    with ThreadPoolExecutor(workers) as pool:
+        names = [name for name in chosen if not only or name in only]
+        for outcome in pool.map(lambda name: train(folder / name, chosen[name]), names):
             print(outcome, flush=True)
-    path = ROOT / "results" / "reproduction" / f"{options.group}.json"
-    update_records(path, find_runs([folder]) if folder.exists() else [])
+    update_records(RESULTS / f"{group}.json", find_runs([folder]) if folder.exists() else [])
 
 
 def update_records(path: Path, runs: Iterable[Run]) -> None:
     """Writes the records of the runs, beside those of other runs in the file. Finished runs are never replaced by
     unfinished ones."""
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    records = {record["name"]: record for record in old}
+    records = recorded(path)
     for run in runs:
         name = run.path.name
         if run.finished or not records.get(name, {}).get("result"):
@@ -98,4 +102,4 @@ def run_record(run: Run) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)
