@@ -118,7 +118,7 @@ def _of_network(model: Network) -> StreamModel:
         found.answers = _unchanged
         found.predict_window = functools.partial(_output, model), model.finish(torch.zeros(1, len(linear[1]))).shape[1:]
         if can_be_carried(model):
-            hops = [level.hop for level in model.frames]
+            hops: list[Any] = [level.hop for level in model.frames]
             found.frames = functools.partial(FrameStates, model, answers), math.prod(hops)
     if isinstance(model, TextClassifier):
         found.d, found.prepare = 0, functools.partial(_embed, model)
@@ -188,7 +188,7 @@ def _scale(scaling: Any, u: Array) -> Array:
 def _digest(model: nn.Module, extra: str) -> str:
     """SHA-256 of the settings and of all parameters."""
     rnn: Any = model if isinstance(model, UnICORNN) else model.rnn
-    settings = [type(model).__name__, extra]
+    settings: list[Any] = [type(model).__name__, extra]
     settings += [rnn.num_layers, rnn.skip_layers, *rnn.dt, rnn.alpha] if isinstance(rnn, UnICORNN) else [repr(rnn)]
     digest = hashlib.sha256(repr([*settings, getattr(model, "patch", 1)]).encode())
     for name, t in model.state_dict().items():
