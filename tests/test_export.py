@@ -12,6 +12,7 @@ import torch
 
 from unicornn import UnICORNN, models
 from unicornn.errors import BadType, BadValue, ExportFailed
+from unicornn.frames import Frames, oscillators
 
 pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are not installed")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -52,6 +53,16 @@ def test_steps_of_a_layer(tmp_path):
     close(got, wanted)
     close(y, state.y)
     close(z, state.z)
+
+
+@pytest.mark.slow
+def test_networks_with_frames(tmp_path):
+    frames = Frames([oscillators(2, 5, 8), oscillators(2, 4, 22)], [8, 22], 6, centre=True)
+    network = models.Classifier(UnICORNN(9, 6, init="spread"), 3, frames=frames, readout="mean+max+state")
+    network(torch.randn(200, 8, 2))  # sets the mean and deviation of the features
+    run = session(export.onnx(network.eval(), tmp_path / "frames.onnx"))
+    u, lengths = torch.randn(N + 1, 4, 2), torch.tensor([N + 1, 50, 1, 7])
+    close(run.run(None, {"u": u.numpy(), "lengths": lengths.numpy()})[0], network(u, lengths), 1e-4)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import contextlib
 import copy
 import json
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,14 +35,16 @@ from unicornn._state import State
 from unicornn._torch_internals import scan
 from unicornn._weights import time_steps
 from unicornn.errors import BadType, BadValue, ExportFailed
+from unicornn.frames import Frames
 from unicornn.models import Network, TextClassifier
-from unicornn.readouts import EveryStep
+from unicornn.readouts import EveryStep, log_energies
 
 TOLERANCE, MOST_ROUNDING = 1e-5, 1e-4
 """Accepted difference between file and model, relative to the largest output, or to 1; and the largest rounding error
 of the model with which they can be compared."""
-STEPS, FEWEST_STEPS = 2000, 16
-"""Number of steps over which a new file is compared with the model, and the least number."""
+STEPS, FEWEST_STEPS, EXAMPLE_STEPS = 2000, 16, 4
+"""Number of steps over which a new file is compared with the model, the least number, and that of the traced example:
+the exporter takes dimensions of size 1 for constants."""
 
 
 class _Direction(NamedTuple):
@@ -74,13 +77,15 @@ class _TracedLayer(UnICORNN):
     def replace_in(cls, model: nn.Module) -> tuple[Any, Any]:
         """A copy of the model whose layers are traced, and these layers."""
         model = copy.deepcopy(model)
-        rnn: Any = _layers(model)
-        rnn.__class__ = cls
-        rnn.exact = SimpleNamespace(before=None)  # the exporter rejects modules that change their tensors
-        # Tensors, because the exporter rounds Python numbers to float32.
-        rnn.register_buffer("exact_a", time_steps(rnn.weights.c, rnn._dt, torch.float64))
-        rnn.register_buffer("exact_alpha", torch.tensor(rnn.alpha, dtype=torch.float64))
-        return model, rnn
+        for rnn in _every_layer(model):
+            rnn.__class__ = cls
+            rnn.exact = SimpleNamespace(before=None)  # the exporter rejects modules that change their tensors
+            # Tensors, because the exporter rounds Python numbers to float32.
+            rnn.register_buffer("exact_a", time_steps(rnn.weights.c, rnn._dt, torch.float64))
+            rnn.register_buffer("exact_alpha", torch.tensor(rnn.alpha, dtype=torch.float64))
+        for level in getattr(model, "frames", ()):
+            level.__class__ = _TracedFrames
+        return model, _layers(model)
 
     def forward(  # type: ignore[override]
         self, input: Tensor, state: Any = None, lengths: Tensor | None = None, output: str = "all"
@@ -129,6 +134,19 @@ class _TracedLayer(UnICORNN):
             matrices[direction::D],
             self.exact_alpha,
         )
+
+
+class _TracedFrames(Frames):
+    """Frames as copies of the signal, for any N and b: the exporter cannot translate views that overlap."""
+
+    def _resolution(self, layer: nn.Module, W: int, u: Tensor) -> Tensor:
+        (N, b, d), hop = u.shape, self.hop
+        F = (N + hop - 1) // hop
+        padded = nn.functional.pad(u, (0, 0, 0, 0, W - hop, hop - 1))
+        steps = torch.arange(W)[:, None] + hop * torch.arange(F)
+        views = padded[steps].reshape(W, F * b, d)
+        _, state = layer(views, lengths=torch.full((F * b,), W), output="last")
+        return log_energies(layer, state, self.floor).reshape(F, b, -1)
 
 
 def _run(
@@ -223,12 +241,22 @@ def _layers(model: Any) -> Any:
     return model.rnn if isinstance(model, Network) else model
 
 
+def _hop(model: Any) -> int:
+    """Number of samples from one step of the recurrent layers to the next, apart from patches."""
+    return math.prod(level.hop for level in getattr(model, "frames", ()))
+
+
+def _every_layer(model: Any) -> list[Any]:
+    """The recurrent layers, and those of frames."""
+    return [layer for level in getattr(model, "frames", ()) for layer in level.layers] + [_layers(model)]
+
+
 def _prepared(model: Any, kind: str) -> Any:
     """A copy of the model as the file describes it, if a file of this kind is possible."""
     if is_estimator(model):
         model = FittedNetwork.of(model, "an ONNX file")
     rnn = _layers(model)
-    if not isinstance(rnn, UnICORNN):
+    if not all(isinstance(layer, UnICORNN) for layer in _every_layer(model)):
         what = type(model).__name__ + (f" of {type(rnn).__name__}" if isinstance(model, Network) else "")
         raise BadType(
             f"model: expected a UnICORNN, a network of unicornn.models with one, or a fitted estimator, got {what}"
@@ -288,7 +316,7 @@ def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
         traced = KINDS[kind](model)
         with _quiet_exporter(), torch.no_grad():
             program = torch.onnx.export(
-                traced, traced.example(_noise(model, 4, b=3)), dynamo=True, verbose=False,
+                traced, traced.example(_noise(model, EXAMPLE_STEPS * _hop(model), b=3)), dynamo=True, verbose=False,
                 input_names=traced.inputs, output_names=traced.outputs, dynamic_shapes=traced.shapes,
             )  # fmt: skip
         assert program is not None
@@ -307,7 +335,7 @@ def _noise(model: Any, N: int, b: int) -> Tensor:
     generator, rnn = torch.Generator().manual_seed(0), _layers(model)
     if isinstance(model, TextClassifier):
         return torch.randint(model.embedding.num_embeddings, (N, b), generator=generator)
-    d, dtype = rnn.input_size // getattr(model, "patch", 1), rnn.w[0].dtype
+    d, dtype = _every_layer(model)[0].input_size // getattr(model, "patch", 1), rnn.w[0].dtype
     u = torch.randn(N, b, d, generator=generator, dtype=dtype)
     return (model.input_mean + model.input_deviation * u).to(dtype) if isinstance(model, FittedNetwork) else u
 
@@ -332,7 +360,7 @@ def _reproducible(model: Any, traced: _Sequence) -> tuple[Tensor, Tensor, float]
     """Input of up to 2,000 steps, the model's output, and what rounding does to it: its distance to the output of the
     model in float64, and the effect of changing V by one rounding error, whichever is larger."""
     exact, perturbed, generator = copy.deepcopy(model).double(), copy.deepcopy(model), torch.Generator().manual_seed(0)
-    for V in _layers(perturbed).V:
+    for V in (V for layer in _every_layer(perturbed) for V in layer.V):
         V.mul_(1 + torch.finfo(V.dtype).eps * torch.randn(V.shape, generator=generator).sign())
     segments = model.readout.segments * model.patch if isinstance(model, Network) else 1
     fewest = max(FEWEST_STEPS, 2 * segments)  # half as many in the shortest sequence

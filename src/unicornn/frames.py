@@ -89,17 +89,18 @@ class Frames(nn.Module):
         inside = None
         if lengths is not None:
             lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
-            u = torch.where(_before(lengths, len(u), u)[:, :, None], u, 0.0)
+            u = torch.where(_before(lengths, u.shape[0], u)[:, :, None], u, 0.0)
             lengths = (lengths + self.hop - 1) // self.hop
-            inside = _before(lengths, -(-len(u) // self.hop), u)
+            inside = _before(lengths, (u.shape[0] + self.hop - 1) // self.hop, u)
         features = self.energies(u)
         if self.centre:
-            weight = 1 / len(features) if inside is None else (inside / inside.sum(0)).to(u.dtype)[:, :, None]
+            weight = 1 / features.shape[0] if inside is None else (inside / inside.sum(0)).to(u.dtype)[:, :, None]
             features = features - (weight * features).sum(0)
-        if inside is None:
-            return self.norm(features.flatten(0, 1)).view_as(features), None
+        if inside is None or not self.training:
+            features = self.norm(features.flatten(0, 1)).view_as(features)
+            return features if inside is None else torch.where(inside[:, :, None], features, 0.0), lengths
         standardised = torch.zeros_like(features)
-        standardised[inside] = self.norm(features[inside])
+        standardised[inside] = self.norm(features[inside])  # padding does not count in the statistics
         return standardised, lengths
 
     @torch.no_grad()

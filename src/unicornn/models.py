@@ -123,7 +123,7 @@ class Network(nn.Module):
 
     def check(self, use: str, argument: str) -> None:
         """Raises an error that names ``argument`` if the network does not support a use, see ``readouts.USES``."""
-        if self.frames:
+        if self.frames and use == "step":
             raise BadValue(f"{argument}: expected a network without frames for {USES[use]}, got {list(self.frames)}")
         self.readout.check(use, argument)
 

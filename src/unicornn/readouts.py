@@ -194,7 +194,7 @@ class Max(Readout):
         return layers.largest
 
     def unsupported(self, use: str) -> str | None:
-        return None if use in ("frames", "patch", "sequence") else "compares the outputs of all steps"
+        return None if use in ("frames", "page", "patch", "sequence") else "compares the outputs of all steps"
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ from tests.browser import complaints, measured_in_frames, opened
 from unicornn import UnICORNN, models
 from unicornn.baselines import LSTM
 from unicornn.errors import BadType, BadValue
+from unicornn.frames import Frames, oscillators
 from unicornn.lab.show import Sample, write_page
 
 CLASSES = ["slow", "</script><b>fast</b>", "$title"]
@@ -47,20 +48,28 @@ def network(readout="last", patch=1):
     return net
 
 
+def network_with_frames():
+    levels = [Frames([oscillators(2, 5, 8), oscillators(2, 4, 22)], [8, 22], 6, centre=True)]
+    levels.append(Frames(oscillators(9, 7, 5), 5, 2))
+    rnn = UnICORNN(7, 12, 1, dt=0.3, init="spread")
+    net = models.Classifier(rnn, 3, frames=levels, readout="mean+max+state")
+    net(torch.randn(60, 8, 2))
+    return net
+
+
 def samples(n=2, N=101):
     return [Sample(f"number {i} <i>", torch.randn(N, 2), i) for i in range(n)]
 
 
 @pytest.mark.parametrize(
     ("readout", "patch"),
-    [("last(norm=batch)", 1), ("mean", 1), ("last+energy", 3), ("energy(segments=4)", 1),
+    [("frames", 12), ("last(norm=batch)", 1), ("mean", 1), ("last+energy", 3), ("energy(segments=4)", 1),
      ("energy(segments=4, pool='concat')", 1), ("mean+energy(segments=4, from_rest=True, pool='moments')", 1),
      ("state", 1), ("energy(segments=4, pool='concat')+state", 1)],
 )  # fmt: skip
 def test_in_a_browser(tmp_path, readout, patch):
-    page = write_page(
-        network(readout, patch), samples(), tmp_path / "page.html", title="A <b>title</b>", classes=CLASSES
-    )
+    net = network_with_frames() if readout == "frames" else network(readout, patch)
+    page = write_page(net, samples(), tmp_path / "page.html", title="A <b>title</b>", classes=CLASSES)
     steps = -(-101 // patch)
     for seen in measured_in_frames(page, tmp_path, MEASURE):
         difference, rest = seen["agreement"].split("; ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -74,13 +75,15 @@ def write_page(
         ...     "oscillator" in page.read_text()
         True
     """
-    rnn = network.rnn
-    if not isinstance(rnn, UnICORNN) or isinstance(network, models.TextClassifier):
+    levels: list[Any] = list(network.frames)
+    rnn: Any = network.rnn
+    layers = [*(layer for level in levels for layer in level.layers), rnn]
+    if not all(isinstance(layer, UnICORNN) for layer in layers) or isinstance(network, models.TextClassifier):
         raise BadType(f"network: expected a network of signals with a UnICORNN, got {type(network).__name__}")
-    if rnn.bidirectional:
+    if any(layer.bidirectional for layer in layers):
         raise BadValue("network: expected one direction, got both")
     network.check("page", "network")
-    outputs, d = network.linear.out_features, rnn.input_size // network.patch
+    outputs, d = network.linear.out_features, layers[0].input_size // network.patch
     if classes is not None and len(classes) != outputs:
         raise BadValue(f"classes: expected {outputs} names, one for each output, got {len(classes)}")
     if not samples:
@@ -93,7 +96,7 @@ def write_page(
     mean, deviation = _target_scale(network)
     answers = [(mean + deviation * _scores(network, sample.u)).tolist() for sample in samples]
     known = [*(v for answer in answers for v in answer), *(s.target for s in samples if s.target is not None)]
-    longest = max(len(sample.u) for sample in samples) / network.patch
+    longest = max(len(sample.u) for sample in samples) / network.patch / math.prod(level.hop for level in levels)
     data = {
         "network": _network_data(network, rnn, d) | {"mean": mean.tolist(), "deviation": deviation.tolist()},
         "classes": None if classes is None else list(classes),
@@ -106,9 +109,9 @@ def write_page(
             for s, answer in zip(samples, answers, strict=True)
         ],
     }
-    layers = "one layer" if rnn.num_layers == 1 else f"{rnn.num_layers} layers"
+    stack = "one layer" if rnn.num_layers == 1 else f"{rnn.num_layers} layers"
     subtitle = (
-        f"{layers} of {rnn.hidden_size} undamped oscillators, driven by {d} channel{'s' if d > 1 else ''}; "
+        f"{stack} of {rnn.hidden_size} undamped oscillators, driven by {d} channel{'s' if d > 1 else ''}; "
         f"{models.count(network):,} parameters; readout: {network.readout!r}"
     )
     scripts = (resources.files("unicornn.lab.show").joinpath(name) for name in ("network.js", "player.js"))
@@ -121,20 +124,10 @@ def write_page(
 def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:
     """The network as network.js takes it."""
     centre, scale = network.features.standardisation()
-    return {
-        "layers": [
-            {
-                **{name: _base64(getattr(rnn, name)[l]) for name in ("w", "V", "b")},
-                "a": (rnn.dt[l] * torch.sigmoid(rnn.c[l].detach().double())).tolist(),
-                "Lambda": None if rnn.Lambda[l] is None else _base64(rnn.Lambda[l]),
-            }
-            for l in range(rnn.num_layers)
-        ],
+    return _layers_data(rnn) | {
+        "levels": [_frames_data(level) for level in network.frames],
         "d": d,
         "patch": network.patch,
-        "alpha": rnn.alpha,
-        "skip_layers": rnn.skip_layers,
-        "unit": UNIT[torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32],
         "small": ENERGY_FLOOR,
         "readouts": [{"name": part.name, **vars(part)} for part in network.readout.parts],
         "segments": network.readout.segments,
@@ -146,6 +139,34 @@ def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, A
             for layer in (*network.hidden, network.linear)
             if isinstance(layer, nn.Linear)
         ],
+    }
+
+
+def _layers_data(rnn: UnICORNN) -> dict[str, Any]:
+    return {
+        "layers": [
+            {
+                **{name: _base64(getattr(rnn, name)[l]) for name in ("w", "V", "b")},
+                "a": (rnn.dt[l] * torch.sigmoid(rnn.c[l].detach().double())).tolist(),
+                "Lambda": None if rnn.Lambda[l] is None else _base64(rnn.Lambda[l]),
+            }
+            for l in range(rnn.num_layers)
+        ],
+        "alpha": rnn.alpha,
+        "skip_layers": rnn.skip_layers,
+        "unit": UNIT[torch.float64 if rnn.w[0].dtype == torch.float64 else torch.float32],
+    }
+
+
+def _frames_data(frames: Any) -> dict[str, Any]:
+    return {
+        "resolutions": [_layers_data(layer) for layer in frames.layers],
+        "length": frames.length,
+        "hop": frames.hop,
+        "floor": max(frames.floor, ENERGY_FLOOR),
+        "centred": frames.centre,
+        "centre": frames.norm.running_mean.tolist(),
+        "scale": (frames.norm.running_var.double() + frames.norm.eps).rsqrt().tolist(),
     }
 
 

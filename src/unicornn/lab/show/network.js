@@ -1,5 +1,6 @@
 "use strict";
-// The network: Eq. (6) on the layer's grid, forwards and backwards, its energies and its readouts.
+// The network: Eq. (6) on the layer's grid, forwards and backwards, its energies, frames of
+// energies, and its readouts.
 
 const floats = text => new Float32Array(Uint8Array.from(atob(text), each => each.charCodeAt(0)).buffer);
 
@@ -7,32 +8,21 @@ const floats = text => new Float32Array(Uint8Array.from(atob(text), each => each
 const READOUTS = {
   last: network => [...network.top()],
   mean: network => Array.from(network.sum, v => v / Math.max(network.n, 1)),
+  max: network => network.largest[network.n],
   energy: (network, {pool}) => network.pooledEnergies(pool),
   state: network => [...network.y, ...network.z].flatMap(each => [...each]),
 };
 
-class Network {
+class Layers {
   constructor(data) {
-    const dense = ({weight, bias}) => ({weight: floats(weight), bias: floats(bias)});
-    Object.assign(this, data, {head: data.head.map(dense)});
-    this.layers = data.layers.map(layer => ({
-      w: floats(layer.w), V: floats(layer.V), b: floats(layer.b), a: Float64Array.from(layer.a),
-      Lambda: layer.Lambda === null ? null : floats(layer.Lambda),
-    }));
+    Object.assign(this, data, {
+      layers: data.layers.map(layer => ({
+        w: floats(layer.w), V: floats(layer.V), b: floats(layer.b), a: Float64Array.from(layer.a),
+        Lambda: layer.Lambda === null ? null : floats(layer.Lambda),
+      })),
+    });
     this.m = this.layers[0].w.length;
-  }
-
-  start(sample) {
-    this.u = floats(sample.u);
-    this.N = Math.ceil(sample.length / this.patch);
-    this.rest();
-  }
-
-  rest() {
-    this.n = 0;
     this.stop();
-    this.sum = new Float64Array(this.m);
-    this.cuts = [];
   }
 
   stop() {  // all oscillators at rest
@@ -41,11 +31,6 @@ class Network {
   }
 
   top() { return this.y[this.layers.length - 1]; }
-
-  input(n) {  // input of step n, counted from 0: a patch of samples, zero beyond the end
-    const width = this.d * this.patch, at = n * width;
-    return Float64Array.from({length: width}, (_, i) => this.u[at + i] || 0);
-  }
 
   rounded(x) { return Math.round(x / this.unit) * this.unit; }
 
@@ -65,8 +50,8 @@ class Network {
 
   force(l, x, j) { return Math.tanh(this.layers[l].w[j] * this.y[l][j] + x[j]) + this.alpha * this.y[l][j]; }
 
-  step() {
-    const below = [this.input(this.n)];
+  advance(input) {
+    const below = [input];
     this.layers.forEach(({a}, l) => {
       const x = this.drive(l, below), y = this.y[l], z = this.z[l];
       for (let j = 0; j < this.m; j++) {
@@ -75,19 +60,10 @@ class Network {
       }
       below.push(y);
     });
-    this.n++;
-    this.top().forEach((v, j) => this.sum[j] += v);
-    if (this.atCut()) {
-      this.cuts.push({energies: this.logEnergies(), y: this.y, z: this.z});
-      if (this.from_rest) this.stop();
-    }
   }
 
-  undo() {
-    if (this.atCut()) ({y: this.y, z: this.z} = this.cuts.pop());
-    this.top().forEach((v, j) => this.sum[j] -= v);
-    this.n--;
-    const below = [this.input(this.n)];
+  retreat(input) {
+    const below = [input];
     this.layers.forEach(({a}, l) => {
       const x = this.drive(l, below), y = this.y[l], z = this.z[l];
       below.push(Float64Array.from(y));
@@ -98,11 +74,6 @@ class Network {
     });
   }
 
-  atCut() {  // whether a segment other than the last ends after the steps so far
-    for (let i = 1; i < this.segments; i++) if (this.n === Math.floor(this.N * i / this.segments)) return true;
-    return false;
-  }
-
   energy(l, j) {  // Eq. (4) without input
     const w = this.layers[l].w[j], y = this.y[l][j], z = this.z[l][j], t = Math.abs(w * y);
     const slope = t < 0.03 ? w * y / 2 * (1 - t ** 2 / 6 + 2 * t ** 4 / 45)
@@ -110,13 +81,90 @@ class Network {
     return z * z / 2 + this.alpha / 2 * y * y + slope * y;
   }
 
-  logEnergies() {
-    return this.y.flatMap((each, l) => Array.from(each, (_, j) => Math.log(this.energy(l, j) ** 2 + this.small ** 2) / 2));
+  logEnergies(floor) {
+    return this.y.flatMap((each, l) => Array.from(each, (_, j) => Math.log(this.energy(l, j) ** 2 + floor ** 2) / 2));
+  }
+}
+
+class Frames {  // standardised log energies at the end of every hop
+  constructor(data) {
+    Object.assign(this, data, {resolutions: data.resolutions.map(each => new Layers(each))});
+  }
+
+  energies(signal, end) {  // of the frames that end with step ``end``, counted from 1
+    const silence = new Float64Array(signal[0].length);
+    return this.resolutions.flatMap((layers, r) => {
+      layers.stop();
+      for (let n = end - this.length[r]; n < end; n++) layers.advance(signal[n] ?? silence);
+      return layers.logEnergies(this.floor);
+    });
+  }
+
+  of(signal) {
+    const rows = Array.from({length: Math.ceil(signal.length / this.hop)}, (_, i) => this.energies(signal, (i + 1) * this.hop));
+    const average = rows[0].map((_, k) => this.centred ? rows.reduce((s, row) => s + row[k], 0) / rows.length : 0);
+    return rows.map(row => row.map((E, k) => (E - average[k] - this.centre[k]) * this.scale[k]));
+  }
+}
+
+class Network extends Layers {
+  constructor(data) {
+    super(data);
+    this.head = data.head.map(({weight, bias}) => ({weight: floats(weight), bias: floats(bias)}));
+    this.levels = data.levels.map(level => new Frames(level));
+    this.stride = this.levels.reduce((s, level) => s * level.hop, this.patch);  // samples of a step
+  }
+
+  start(sample) {
+    this.u = floats(sample.u);
+    this.seen = [this.patches(sample.length)];  // the signal, then the features of each level of frames
+    for (const level of this.levels) this.seen.push(level.of(this.seen.at(-1)));
+    this.inputs = this.seen.at(-1);
+    this.N = this.inputs.length;
+    this.rest();
+  }
+
+  patches(length) {  // inputs of all steps: patches of samples, zero beyond the end
+    const width = this.d * this.patch;
+    const patch = n => Float64Array.from({length: width}, (_, i) => this.u[n * width + i] || 0);
+    return Array.from({length: Math.ceil(length / this.patch)}, (_, n) => patch(n));
+  }
+
+  rest() {
+    this.n = 0;
+    this.stop();
+    this.sum = new Float64Array(this.m);
+    this.largest = [new Array(this.m).fill(0)];  // after each step
+    this.cuts = [];
+  }
+
+  step() {
+    this.advance(this.inputs[this.n]);
+    this.n++;
+    this.top().forEach((v, j) => this.sum[j] += v);
+    this.largest.push(this.largest[this.n - 1].map((v, j) => Math.max(v, Math.abs(this.top()[j]))));
+    if (this.atCut()) {
+      this.cuts.push({energies: this.logEnergies(this.small), y: this.y, z: this.z});
+      if (this.from_rest) this.stop();
+    }
+  }
+
+  undo() {
+    if (this.atCut()) ({y: this.y, z: this.z} = this.cuts.pop());
+    this.top().forEach((v, j) => this.sum[j] -= v);
+    this.largest.pop();
+    this.n--;
+    this.retreat(this.inputs[this.n]);
+  }
+
+  atCut() {  // whether a segment other than the last ends after the steps so far
+    for (let i = 1; i < this.segments; i++) if (this.n === Math.floor(this.N * i / this.segments)) return true;
+    return false;
   }
 
   pooledEnergies(pool) {  // of the segments so far; with "concat", those to come are undefined
     const segments = this.cuts.map(cut => cut.energies);
-    if (!this.atCut()) segments.push(this.logEnergies());
+    if (!this.atCut()) segments.push(this.logEnergies(this.small));
     if (pool === "concat") return Array.from({length: this.segments}, (_, k) => segments[k] ?? segments[0].map(() => undefined)).flat();
     const average = f => segments[0].map((_, k) => segments.reduce((s, each) => s + f(each[k], k), 0) / segments.length);
     const mean = average(E => E);

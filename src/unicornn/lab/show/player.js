@@ -11,20 +11,32 @@ const HUES = [207, 19, 150, 272, 44, 340, 187, 230];  // hue of each channel
 const bright = () => matchMedia("(prefers-color-scheme: dark)").matches ? 62 : 40;
 const heat = share => `hsl(${230 - 200 * share} 75% ${bright()}%)`;
 
-const canvases = network.layers.map((layer, l) => {
+function addCanvas(heading, about, label) {
   const section = document.createElement("section"), title = document.createElement("h2");
-  const slow = Math.min(...layer.a), fast = Math.max(...layer.a), note = document.createElement("span");
-  title.textContent = `Layer\u00a0${l + 1}`;
-  note.textContent = `${network.m} oscillators, time steps ${slow.toPrecision(2)} to ${fast.toPrecision(2)}`;
+  const note = document.createElement("span"), canvas = document.createElement("canvas");
+  title.textContent = heading;
+  note.textContent = about;
   title.append(note);
-  const canvas = document.createElement("canvas");
   canvas.height = 150;
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `positions and energies of layer ${l + 1}`);
+  canvas.setAttribute("aria-label", label);
   section.append(title, canvas);
   $("layers").append(section);
   return canvas;
+}
+const spectrograms = network.levels.map(({hop, length}, i) => addCanvas(
+  i ? "Frames of frames" : "Frames", `energies in frames of ${length.join(" and ")} steps, one every ${hop}; slow oscillators at the bottom`,
+  `energies of the frames of level ${i + 1} up to now`));
+const canvases = network.layers.map((layer, l) => {
+  const slow = Math.min(...layer.a), fast = Math.max(...layer.a);
+  return addCanvas(`Layer\u00a0${l + 1}`, `${network.m} oscillators, time steps ${slow.toPrecision(2)} to ${fast.toPrecision(2)}`,
+    `positions and energies of layer ${l + 1}`);
 });
+// Features of a level from the bottom up: each layer's oscillators from slow to fast.
+const bands = network.levels.map(({resolutions}) => resolutions.flatMap(({layers, m}, r) => {
+  const first = resolutions.slice(0, r).reduce((s, each) => s + each.m * each.layers.length, 0);
+  return layers.flatMap(({a}, l) => [...a.keys()].sort((i, j) => a[i] - a[j]).map(j => first + l * m + j));
+}));
 const order = network.layers.map(layer => [...layer.a.keys()].sort((i, j) => layer.a[i] - layer.a[j]));
 const span = network.layers.map(() => 0.1);
 
@@ -52,7 +64,7 @@ function context(canvas) {
 
 function drawSignal() {
   const [g, width, height] = context($("signal")), d = network.d, u = network.u, steps = u.length / d;
-  const now = Math.min(network.n * network.patch, steps);
+  const now = Math.min(network.n * network.stride, steps);
   let low = Infinity, high = -Infinity;
   for (const v of u) { low = Math.min(low, v); high = Math.max(high, v); }
   const scale = (height - 8) / (high - low || 1);
@@ -72,6 +84,18 @@ function drawSignal() {
   g.globalAlpha = 1;
   g.fillStyle = colour("--quiet");
   g.fillRect(now / Math.max(steps, 1) * width, 0, 1, height);
+}
+
+function drawSpectrogram(i) {
+  const [g, width, height] = context(spectrograms[i]), rows = network.seen[i + 1], order = bands[i];
+  const now = Math.floor(network.n / network.N * rows.length);
+  const colours = Array.from({length: 33}, (_, k) => heat(k / 32));
+  for (let n = 0; n < now; n++) {
+    order.forEach((k, place) => {
+      g.fillStyle = colours[Math.min(32, Math.max(0, Math.round(16 + 6 * rows[n][k])))];
+      g.fillRect(n / rows.length * width, (1 - (place + 1) / order.length) * height, width / rows.length + 0.5, height / order.length + 0.5);
+    });
+  }
 }
 
 function drawLayer(l) {
@@ -97,6 +121,7 @@ function drawLayer(l) {
 
 function draw() {
   drawSignal();
+  spectrograms.forEach((_, i) => drawSpectrogram(i));
   canvases.forEach((_, l) => drawLayer(l));
   const output = network.output(), shares = classify ? probabilities(output) : output;
   const begun = network.n > 0;  // before the first step there is nothing to answer from
