@@ -37,7 +37,7 @@ def test_series_of_any_length_are_independent():
     alone = np.concatenate([bank.transform([x]) for x in X])
     assert np.allclose(together, alone, atol=1e-4)
     assert bank.transform([rng.normal(size=(1000, 2)), rng.normal(size=(1, 2))]).shape == (2, together.shape[1])
-    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 4 * (30 + 4 * 5) + 5 * 4 * 2 * (5 + 5) + 13 * 2
+    assert len(bank.get_feature_names_out()) == together.shape[1] == 5 * 4 * (42 + 4 * 5) + 5 * 4 * 2 * (5 + 5) + 13 * 2
 
 
 def test_features_are_reproducible_to_the_bit():

@@ -39,11 +39,13 @@ class OscillatorBank(SeriesTransformer):
 
     The logarithms of the oscillators' energies (Eq. (4) without input) at the ends of the windows are pooled over each
     series: mean, maximum, minimum, deviation, the fraction above quantiles of the training set, the fraction of
-    consecutive windows that cross the median, and the trend along the series. Where the sign of a series may matter,
-    so are the mean, maximum and minimum of y. Series of several channels have two more layers, of pairs of equal
-    oscillators that receive one channel each: their angular momentum tells which of the two channels leads. The last
-    features are thirteen summary statistics of every channel, such as its mean and its last value. The features are
-    meant for a linear model. No gradient is computed, and memory beyond the features does not grow with the length.
+    consecutive windows that cross the median, and the trend along the series. In each window oscillators compete with
+    their neighbours in frequency, as kernels do in Hydra: the fractions of windows in which the standardised energy is
+    the largest and the smallest, and the mean of the winning values, are features as well. Where the sign of a series
+    may matter, so are the mean, maximum and minimum of y. Series of several channels have two more layers, of pairs of
+    equal oscillators that receive one channel each: their angular momentum tells which of the two channels leads. The
+    last features are thirteen summary statistics of every channel, such as its mean and its last value. The features
+    are meant for a linear model. No gradient is computed, and memory beyond the features does not grow with the length.
 
     Args:
         n_oscillators: Number of oscillators per layer (m).
@@ -136,7 +138,7 @@ class OscillatorBank(SeriesTransformer):
         return LIVE_NAMES if self.live else NAMES
 
     def _features(self, series: Series, tell: Tell = _nobody) -> np.ndarray:
-        """(n, len(windows_) · m · (30 + 4 q) + 13 d) with q quantiles, or · (24 + 3 q) + 10 d with ``live``; with
+        """(n, len(windows_) · m · (42 + 4 q) + 13 d) with q quantiles, or · (33 + 3 q) + 10 d with ``live``; with
         several channels 4 (m // 2) · (5 + q) more for each window."""
         series = [self._scaling(x) for x in series]
         columns = np.cumsum([0, *(len(pooled_names(layer, list(self.quantiles))) for layer in self._layers)])

@@ -112,7 +112,8 @@ def views(longest: int, smallest_window: int, overlap: int, pairs: bool, live: b
 class Oscillators(NamedTuple):
     """A layer of m oscillators for one view: w, b, c (m,) and V (m, d); the deviation (d,) of its input.
 
-    ``levels`` (q, F) and ``middle`` (F,) are quantiles and medians, over the training set, of the F ``names``.
+    ``levels`` (q, F), ``middle`` (F,) and ``unit`` (F,) are quantiles, medians and inverse deviations of the F
+    ``names`` over the training set.
     """
 
     view: View
@@ -123,6 +124,7 @@ class Oscillators(NamedTuple):
     deviation: np.ndarray
     levels: np.ndarray = np.zeros((0, 0), np.float32)
     middle: np.ndarray = np.zeros(0, np.float32)
+    unit: np.ndarray = np.zeros(0, np.float32)
 
     @property
     def names(self) -> list[str]:
@@ -176,7 +178,7 @@ class Oscillators(NamedTuple):
     def with_levels(
         self, series: Series, quantiles: Sequence[float], most: int, random: np.random.RandomState
     ) -> Oscillators:
-        """With the quantiles and medians of at most ``most`` windows drawn from all series.
+        """With the quantiles, medians and units of at most ``most`` windows drawn from all series.
 
         They are shifted slightly: whether a value that lies on a level is above it would depend on rounding.
         """
@@ -187,9 +189,10 @@ class Oscillators(NamedTuple):
         cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
         sampled = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
         values = self.values(Joined.of(series), sampled)
-        levels = np.quantile(values, np.asarray([*quantiles, 0.5], dtype=np.float64), axis=0) + 1e-4 * values.std(0)
-        levels = levels.astype(np.float32)
-        return self._replace(levels=levels[:-1], middle=levels[-1])
+        levels = np.quantile(values, np.asarray([*quantiles, 0.5], dtype=np.float64), axis=0)
+        deviation = values.std(0)
+        levels = (levels + 1e-4 * deviation).astype(np.float32)
+        return self._replace(levels=levels[:-1], middle=levels[-1], unit=1 / (deviation + 1e-6))
 
     def values(self, series: Joined, starts: Sequence[np.ndarray]) -> np.ndarray:
         """The quantities at the ends of the given windows of each series in turn, (k, F)."""
@@ -200,9 +203,15 @@ class Oscillators(NamedTuple):
         return found
 
     @property
+    def competes(self) -> bool:
+        """Whether neighbours compete; they don't in models saved by version 0.2."""
+        return len(self.unit) > 0 and not self.view.pairs
+
+    @property
     def all_levels(self) -> np.ndarray:
-        """Levels and medians together, (q + 1, F)."""
-        return np.concatenate([self.levels.reshape(-1, len(self.names)), self.middle[None]])
+        """Levels, medians and units together, (q + 2, F)."""
+        unit = self.unit if self.competes else np.ones_like(self.middle)
+        return np.concatenate([self.levels.reshape(-1, len(self.names)), self.middle[None], unit[None]])
 
     def for_kernels(self) -> tuple[Any, Any]:
         """``Windows`` and ``Layer`` of ``_oscillator_kernels``, the latter padded to whole vectors of lanes."""

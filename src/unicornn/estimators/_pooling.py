@@ -29,6 +29,7 @@ def pooled_names(layer: Oscillators, quantiles: list[float]) -> list[str]:
     """Names of the pooled features, in order, such as "logE0_mean"."""
     of_energies = ["deviation", *(f"above{q:g}" for q in quantiles), "crossings"]
     of_energies += [] if layer.view.pairs else ["trend"]
+    of_energies += ["wins", "losses", "won"] if layer.competes else []
     names = [f"{name}_{pool}" for pool in ("mean", "max", "min") for name in layer.names]
     return names + [f"{name}_{pool}" for pool in of_energies for name in layer.names[layer.n_phases :]]
 
@@ -41,12 +42,15 @@ class Pools(NamedTuple):
 
     sums: (n, 3, F), of the values, their squares, and their products with the window's index. extremes: (n, 2, F),
     maxima of the values and of their negatives. counts: (n, q + 1, F), windows above each level; crossings of the
-    median. side: (n, F), whether the previous window was above the median; -1 before the first. seen: (n,), windows.
+    median. contests: (n, 3, E) of E energies, none for pairs: windows in which each is the largest of its group, and
+    the smallest, and the sum of the values with which it won. side: (n, F), whether the previous window was above the
+    median; -1 before the first. seen: (n,), windows.
     """
 
     sums: np.ndarray
     extremes: np.ndarray
     counts: np.ndarray
+    contests: np.ndarray
     side: np.ndarray
     seen: np.ndarray
 
@@ -55,7 +59,8 @@ class Pools(NamedTuple):
         F, q = len(layer.names), len(layer.levels)
         return cls(
             np.zeros((n, 3, F)), np.full((n, 2, F), -np.inf, np.float32), np.zeros((n, q + 1, F), np.float32),
-            np.full((n, F), -1.0, np.float32), np.zeros(n, np.int64),
+            np.zeros((n, 3, F - layer.n_phases if layer.competes else 0)), np.full((n, F), -1.0, np.float32),
+            np.zeros(n, np.int64),
         )  # fmt: skip
 
     def add(self, layer: Oscillators, rows: Sequence[int] | np.ndarray, sizes: Any, values: np.ndarray) -> None:
@@ -78,7 +83,8 @@ class Pools(NamedTuple):
         ]  # fmt: skip
         if not layer.view.pairs:  # covariance with the window's index, scaled to unit deviation
             slope = (self.sums[:, 2] / windows - mean * (windows - 1) / 2) / np.sqrt(np.maximum(windows**2 - 1, 1) / 12)
-            features.append(np.where(deviation > 0, slope, 0)[:, energies])
+            features += [np.where(deviation > 0, slope, 0)[:, energies]]
+        features.append(self.contests.reshape(n, -1) / windows)
         return np.concatenate(features, 1, dtype=np.float32)
 
 
@@ -86,8 +92,9 @@ def pooled(series: Joined, layer: Oscillators) -> np.ndarray:
     """Features (n, len(pooled_names)) in float32.
 
     Mean, maximum and minimum over a series' windows. For energies also the deviation, the fraction above each level,
-    the fraction of consecutive windows on different sides of the median, and the trend along the series. A kernel
-    gathers, runs and pools a few windows at a time.
+    the fraction of consecutive windows on different sides of the median, and the trend along the series. In each
+    window the standardised energies of neighbouring oscillators compete: the fraction of windows in which each wins and
+    loses, and the mean of its winning values. A kernel gathers, runs and pools a few windows at a time.
     """
     pools = Pools.empty(len(series.cuts) - 1, layer)
     kernel = launch.kernel("unicornn.estimators._oscillator_kernels", "pool_series")

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from unicornn._ops.cpu.jit import helper, kernel, view
+from unicornn._ops.cpu.jit import helper, inline, kernel, view
+
+GROUP = 8  # neighbours that compete; oscillators are ordered by their time scale
 
 
 @kernel
@@ -30,10 +32,26 @@ def _cross(x, middle, crossed, side):
         side[i] = now
 
 
+@inline
+def _compete(x, middle, unit, wins, losses, won):
+    """In each group of neighbours: whose standardised value is largest and smallest, and the largest value."""
+    for start in range(0, x.size, GROUP):
+        high = low = start
+        highest = lowest = (x[start] - middle[start]) * unit[start]
+        for i in range(start + 1, min(start + GROUP, x.size)):
+            value = (x[i] - middle[i]) * unit[i]
+            high, highest = (i, value) if value > highest else (high, highest)
+            low, lowest = (i, value) if value < lowest else (low, lowest)
+        wins[high] += 1
+        losses[low] += 1
+        won[high] += highest
+
+
 @helper
 def add_rows(values, start, end, levels, pools, n):
-    """Adds consecutive windows, rows of values (k, F), to the pools of series n."""
-    F, q = levels.shape[1], levels.shape[0] - 1
+    """Adds consecutive windows, rows of values (k, F), to the pools of series n. levels: ``Oscillators.all_levels``."""
+    F, q, E = levels.shape[1], levels.shape[0] - 2, pools.contests.shape[2]
+    middle, unit = view(levels, q * F, F), view(levels, (q + 1) * F, F)
     side = view(pools.side, n * F, F)
     for row in range(start, end):
         x = view(values, row * F, F)
@@ -45,7 +63,11 @@ def add_rows(values, start, end, levels, pools, n):
         pools.seen[n] += 1
         for j in range(q):
             _count(x, view(levels, j * F, F), view(pools.counts, (n * (q + 1) + j) * F, F))
-        _cross(x, view(levels, q * F, F), view(pools.counts, (n * (q + 1) + q) * F, F), side)
+        _cross(x, middle, view(pools.counts, (n * (q + 1) + q) * F, F), side)
+        _compete(
+            view(x, F - E, E), view(middle, F - E, E), view(unit, F - E, E), view(pools.contests, 3 * n * E, E),
+            view(pools.contests, (3 * n + 1) * E, E), view(pools.contests, (3 * n + 2) * E, E),
+        )  # fmt: skip
 
 
 @kernel

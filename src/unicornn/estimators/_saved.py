@@ -36,7 +36,7 @@ FORMAT, VERSION = "unicornn.estimators", 1
 CONFIG, TENSORS, CARD = "config.json", "model.safetensors", "README.md"
 CONFIG_TYPES = {"class": str, "settings": dict, "models": list, "about": dict, "series": dict, "target": dict}
 INVALID = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
-LAYER_ARRAYS = ("w", "V", "b", "c", "deviation", "levels", "middle")
+LAYER_ARRAYS = ("w", "V", "b", "c", "deviation", "levels", "middle", "unit")
 RIDGE_ARRAYS = ("mean", "deviation", "coefficients", "intercept")
 LEFT_OUT = "Measured on {} that were left out of the fit in turn (bank), or held out for early stopping (network)."
 
@@ -305,8 +305,9 @@ def _restore_bank(options: dict[str, Any], tensors: dict[str, Tensor], d: int) -
         checks.flag("pairs", view.pairs)
         for name in ("W", "pace", "hop"):
             checks.integer(name, getattr(view, name), 1)
+        tensors.setdefault(f"bank.{i}.unit", torch.zeros(0))  # models of version 0.2 have none
         arrays: dict[str, Any] = {name: tensors[f"bank.{i}.{name}"] for name in LAYER_ARRAYS}
-        arrays |= {name: arrays[name].numpy() for name in ("deviation", "levels", "middle")}
+        arrays |= {name: arrays[name].numpy() for name in ("deviation", "levels", "middle", "unit")}
         if arrays["deviation"].shape != (d,) or not (arrays["deviation"] > 0).all():
             raise ValueError(f"bank.{i}.deviation: expected {d} numbers > 0")
         layers.append(Oscillators(view, **arrays))
