@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ops.adjoint import Recurrence
 from tests.problems import CASES, COMPILED, GPU, Problem, relative
 from unicornn import UnICORNN, functional
-from unicornn._ops.adjoint import Recurrence
 from unicornn._ops.driver import Stack
 
 DOUBLE = torch.float64

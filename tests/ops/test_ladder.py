@@ -6,9 +6,10 @@ from functools import cache, partial
 import pytest
 import torch
 
+from tests.ops import adjoint
 from tests.problems import CASES, COMPILED, GPU, TRITON, Problem, relative
 from unicornn import UnICORNN
-from unicornn._ops import adjoint, op, reference
+from unicornn._ops import op, reference
 from unicornn._ops.cpu import driver as cpu
 from unicornn._ops.driver import Stack
 from unicornn._ops.triton import recurrence as gpu

@@ -40,12 +40,6 @@ def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float, x: Tensor | None = Non
     which has the right force. The energy may be negative for w < 0, where the force is repulsive.
 
     Shapes: y, z (..., m); w (m,) or broadcastable; x like y; returns the shape of y.
-
-    Example:
-        >>> import torch
-        >>> from unicornn._ops.reference import energy
-        >>> energy(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), alpha=1.0)
-        tensor([2.5000, 2.9338])
     """
     kinetic_and_spring = z**2 / 2 + alpha / 2 * y**2
     if x is not None:
@@ -64,12 +58,7 @@ def _log_cosh(t: Tensor) -> Tensor:
 
 
 def fade_rate(horizon: float) -> float:
-    """1 - e^(-1/H): the fraction of the adjoint that each step removes. Unlike e^(-1/H) accurate in float32.
-
-    Example:
-        >>> fade_rate(1000.0)
-        0.0009995001666250085
-    """
+    """1 - e^(-1/H): the fraction of the adjoint that each step removes. Unlike e^(-1/H) accurate in float32."""
     return -math.expm1(-1 / horizon)
 
 

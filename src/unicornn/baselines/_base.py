@@ -88,13 +88,7 @@ class StepLayer(Layer):
 
 
 class SequenceNorm(nn.BatchNorm1d):
-    """``torch.nn.BatchNorm1d`` for (N, b, m), with one mean and variance per feature over time and batch.
-
-    Example:
-        >>> x = SequenceNorm(3)(5 + torch.randn(100, 4, 3))
-        >>> bool(x.mean() < 1e-5)
-        True
-    """
+    """``torch.nn.BatchNorm1d`` for (N, b, m), with one mean and variance per feature over time and batch."""
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """x (N, b, m) normalised. With ``lengths`` (b,), the padding is ignored and becomes zero."""
@@ -111,14 +105,7 @@ def within(N: int, lengths: Tensor) -> Tensor:
 
 
 def over_time(step: Step, drive: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
-    """A loop over time: the first state tensor after every step, (N, b, ·), and the state at each sequence's end.
-
-    Example:
-        >>> x = torch.ones(3, 2, 1)
-        >>> sums, (final,) = over_time(lambda x_n, h: (h + x_n,), x, (torch.zeros(2, 1),), torch.tensor([3, 1]))
-        >>> sums[:, 0, 0], final[:, 0]
-        (tensor([1., 2., 3.]), tensor([3., 1.]))
-    """
+    """A loop over time: the first state tensor after every step, (N, b, ·), and the state at each sequence's end."""
     running = None if lengths is None else within(len(drive), lengths)
     outputs = []
     for n, x_n in enumerate(drive.unbind(0)):

@@ -18,12 +18,7 @@ LYNDON = 1  # pysiglib's constant for coordinates by Lyndon words, as in the aut
 
 
 def channels(width: int, depth: int) -> int:
-    """Size of the log-signature of a path with ``width`` channels: the number of Lyndon words up to ``depth`` letters.
-
-    Example:
-        >>> channels(7, 1), channels(7, 2)
-        (7, 28)
-    """
+    """Size of the log-signature of a path with ``width`` channels: number of Lyndon words up to ``depth`` letters."""
     words: dict[int, int] = {}
     for k in range(1, depth + 1):
         words[k] = (width**k - sum(j * words[j] for j in words if k % j == 0)) // k

@@ -85,14 +85,7 @@ def _matrix_gradient(to: Tensor, S: Tensor) -> Tensor:
 def cornn(
     x: Tensor, W: Tensor, Wz: Tensor, state: tuple[Tensor, ...], constants: tuple[float, ...], lengths: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """z ← z + Δt [tanh(W y + Wz z + x) - γ y - ε z], y ← y + Δt z; state (y, z), constants (Δt, γ, ε), outputs y.
-
-    Example:
-        >>> zero, one = torch.zeros(1, 1), torch.ones(1, 1)
-        >>> ys, (y, z) = cornn(torch.zeros(3, 1, 1), zero, zero, (one, zero), (0.5, 1.0, 1.0), None)
-        >>> ys.flatten()
-        tensor([0.7500, 0.4375, 0.1719])
-    """
+    """z ← z + Δt [tanh(W y + Wz z + x) - γ y - ε z], y ← y + Δt z; state (y, z), constants (Δt, γ, ε), outputs y."""
     dt, gamma, epsilon = constants
     spring, damped = -dt * gamma, 1 - dt * epsilon
     if suits(x, state[0]):
@@ -111,13 +104,7 @@ def cornn(
 
 
 def exprnn(x: Tensor, W: Tensor, b: Tensor, h: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """h ← modrelu(W h + x), modrelu(a) = sign(a) relu(|a| + b).
-
-    Example:
-        >>> hs, h = exprnn(torch.full((3, 1, 1), -1.0), torch.eye(1), torch.tensor([0.5]), torch.zeros(1, 1), None)
-        >>> hs.flatten()
-        tensor([-1.5000, -3.0000, -4.5000])
-    """
+    """h ← modrelu(W h + x), modrelu(a) = sign(a) relu(|a| + b)."""
     if suits(x, h):
 
         def gradients(to: Tensor, S: Tensor, m: int) -> tuple[Tensor, ...]:
@@ -137,14 +124,7 @@ def exprnn(x: Tensor, W: Tensor, b: Tensor, h: Tensor, lengths: Tensor | None) -
 def lem(
     x: Tensor, W: Tensor, Wy: Tensor, state: tuple[Tensor, ...], dt: float, lengths: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """LEM's step, with x (N, b, 4m) and W (3m, m) in the order of ``LEMLayer``; state (y, z), outputs y.
-
-    Example:
-        >>> zero, one = torch.zeros(1, 1), torch.ones(1, 1)
-        >>> ys, (y, z) = lem(torch.zeros(3, 1, 4), zero.expand(3, 1), zero, (one, one), 1.0, None)
-        >>> ys.flatten()
-        tensor([0.5000, 0.2500, 0.1250])
-    """
+    """LEM's step, with x (N, b, 4m) and W (3m, m) in the order of ``LEMLayer``; state (y, z), outputs y."""
     m = len(Wy)
     if suits(x, state[0]):
 

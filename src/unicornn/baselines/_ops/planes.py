@@ -66,20 +66,10 @@ def _sum(planes: Tensor, W: Tensor) -> Tensor:
 
 
 def to_planes(x: Tensor, W: Tensor) -> Tensor:
-    """W[k] x for all k: from x (N, b, d) and W (K, m, d) to (K, N, b, m).
-
-    Example:
-        >>> to_planes(torch.randn(10, 2, 3), torch.randn(4, 5, 3)).shape
-        torch.Size([4, 10, 2, 5])
-    """
+    """W[k] x for all k: from x (N, b, d) and W (K, m, d) to (K, N, b, m)."""
     return _ToPlanes.apply(x, W)
 
 
 def from_planes(planes: Tensor, W: Tensor) -> Tensor:
-    """Σ_k W[k] planes[k]: from (K, N, b, p) and W (K, m, p) to (N, b, m).
-
-    Example:
-        >>> from_planes(torch.randn(2, 10, 4, 3), torch.randn(2, 5, 3)).shape
-        torch.Size([10, 4, 5])
-    """
+    """Σ_k W[k] planes[k]: from (K, N, b, p) and W (K, m, p) to (N, b, m)."""
     return _FromPlanes.apply(planes, W)

@@ -10,72 +10,119 @@ all steps, undefined in the padding, and the state at the end of each sequence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from unicornn._ops.cpu import launch
 from unicornn._ops.cpu.launch import fits
 from unicornn._ops.cpu.memory import empty
+from unicornn._ops.cpu.sizes import B
 from unicornn.baselines._base import over_time
-from unicornn.baselines._ops.blocks import Blocks, or_zeros, output_gradient
+
+KERNELS = "unicornn.baselines._ops.row_kernels"
+
+# By model: the planes that contain the last parts of the state, and the number of planes that it writes in addition to
+# the drives, of which the last is the output; without any, the drives become the output.
+_PLANES = {
+    "IndRNN": ((0,), 0),
+    "MinGRU": ((2,), 1),
+    "SRU": ((4,), 2),
+    "Rotation": ((0, 1), 0),
+    "Oscillation": ((1,), 1),
+}
+
+
+class _Blocks:
+    """The kernels' D and T for planes (N, b, m): the states, or their adjoints, and the coefficients."""
+
+    def __init__(self, like: Tensor, lengths: Tensor | None, states: Tensor, coefficients: Tensor) -> None:
+        N, self.batch, self.m = like.shape
+        self.E, self.states, sums = self.batch * self.m, len(states), len(coefficients)
+        self.count = -(-self.E // B)
+        D = like.new_zeros(1 + self.states + 2 * sums, self.count * B)
+        rows = D[:, : self.E].view(len(D), self.batch, self.m)
+        rows[0] = N if lengths is None else lengths[:, None].to(like.dtype)
+        rows[1 : 1 + self.states], rows[1 + self.states : -sums] = states, coefficients[:, None]
+        self.D = D.view(len(D), self.count, B).transpose(0, 1).contiguous().view(self.count, -1)
+        self.T = torch.zeros(self.count, sums * B, dtype=torch.float64)
+
+    def run(self, kernel: str, model: str, alpha: float, *planes: Sequence[Tensor]) -> Tensor:
+        """Calls a kernel with planes (·, b, m) for all blocks; returns the new states, (states, b, m)."""
+        arrays = [tuple(t.detach().view(-1, self.E).numpy() for t in each) for each in planes]
+        arrays += [self.D.numpy(), *([self.T.numpy()] if kernel == "backward" else [])]
+        what = launch.kernel(KERNELS, model)(arrays[len(planes)].dtype.type(alpha))
+        threads = launch.threads(self.count)
+        launch.share_out(launch.kernel(KERNELS, kernel), self.D.dtype, self.count, threads, what, *arrays)
+        return self._unpacked(self.D)[1 : 1 + self.states].clone()
+
+    def sums(self) -> Tensor:
+        """Gradients of the coefficients, (·, m). NumPy adds up the batch in a single thread and a fixed order."""
+        return torch.from_numpy(self._unpacked(self.T).numpy().sum(1)).to(self.D.dtype)
+
+    def _unpacked(self, t: Tensor) -> Tensor:
+        padded = t.view(self.count, -1, B).transpose(0, 1).reshape(-1, self.count * B)
+        return padded[:, : self.E].view(-1, self.batch, self.m)
+
+
+def _planes(t: Tensor | None) -> list[Tensor]:
+    return [] if t is None else [t] if t.dim() == 3 else [*t]
 
 
 class _Recurrence(torch.autograd.Function):
-    """A kernel with one drive. The outputs overwrite the drive (``in_place``) or are written next to it."""
+    """A kernel on its drives x, one plane (N, b, m) or several, and SRU's input s, which stays as it is."""
 
     @staticmethod
     def forward(
-        ctx: Any, name: str, in_place: bool, drive: Tensor, states: Tensor, coefficients: Tensor, lengths: Tensor | None
+        ctx: Any,
+        name: str,
+        alpha: float,
+        x: Tensor,
+        s: Tensor | None,
+        states: Tensor,
+        coefficients: Tensor,
+        lengths: Tensor | None,
     ) -> tuple[Tensor, ...]:
-        ctx.mark_dirty(drive)
-        blocks = Blocks(drive, lengths, [*states, *coefficients], sums=len(coefficients))
-        arrays = [drive] if in_place else [drive, empty(drive, *drive.shape)]
-        blocks.run(name, *arrays, blocks.D)
-        ctx.name = name
-        ctx.save_for_backward(*arrays, states, coefficients, lengths)
+        ctx.mark_dirty(x)
+        ctx.name, ctx.alpha = name, alpha
+        planes = [*_planes(x), *_planes(s)]
+        new = [empty(x, *planes[0].shape) for _ in range(_PLANES[name][1])]
+        final = _Blocks(planes[0], lengths, states, coefficients).run("forward", name, alpha, [*planes, *new])
+        ctx.save_for_backward(x, s, new[0] if new else None, states, coefficients, lengths)
         ctx.set_materialize_grads(False)
-        return arrays[-1], blocks.rows(1, len(states)), *arrays[:-1]
+        return (new[-1], final, x) if new else (x, final)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor | None, g_final: Tensor | None, *_: Any) -> tuple[Any, ...]:
-        *arrays, states, coefficients, lengths = ctx.saved_tensors
-        drive = arrays[0]
-        blocks = Blocks(drive, lengths, [*or_zeros(g_final, states), *coefficients], sums=len(coefficients))
-        to = empty(drive, *drive.shape)
-        blocks.run(ctx.name + "_adjoint", output_gradient(g, drive), *arrays, states, to, blocks.D, blocks.T)
-        return None, None, to, blocks.rows(1, len(states)), blocks.sums(), None
+        x, s, new, states, coefficients, lengths = ctx.saved_tensors
+        planes = [*_planes(x), *_planes(s), *_planes(new)]
+        past = [planes[k] for k in _PLANES[ctx.name][0]]
+        if g is None:
+            g = x.new_zeros(len(past), 1, *planes[0].shape[1:])  # a single step of zeros for all N
+        to, to_s = empty(x, *x.shape), None if s is None else empty(s, *s.shape)
+        blocks = _Blocks(planes[0], lengths, torch.zeros_like(states) if g_final is None else g_final, coefficients)
+        arrays = planes, _planes(g.contiguous()), past, [*states[-len(past) :]], [*_planes(to), *_planes(to_s)]
+        g_states = blocks.run("backward", ctx.name, ctx.alpha, *arrays)
+        return None, None, to, to_s, g_states, blocks.sums(), None
 
 
 def indrnn(x: Tensor, u: Tensor, b: Tensor, h: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """h ← relu(x + b + u h).
-
-    Example:
-        >>> outputs, final = indrnn(torch.ones(3, 1, 1), torch.ones(1), torch.zeros(1), torch.zeros(1, 1), None)
-        >>> outputs.flatten()
-        tensor([1., 2., 3.])
-    """
+    """h ← relu(x + b + u h)."""
     if fits(x):
-        hs, final = _Recurrence.apply("indrnn", True, x.contiguous(), h[None], torch.stack([u, b]), lengths)
+        hs, final = _Recurrence.apply("IndRNN", 1.0, x.contiguous(), None, h[None], torch.stack([u, b]), lengths)
         return hs, final[0]
     hs, (h,) = over_time(lambda x_n, h: (torch.relu(x_n + b + u * h),), x, (h,), lengths)
     return hs, h
 
 
 def rotation(v: Tensor, re: Tensor, im: Tensor, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """x ← λ x + v, complex, with λ = re + i im; v (2, N, b, m), x (2, b, m) and the outputs are two real planes.
-
-    Example:
-        >>> zero, one = torch.zeros(1), torch.ones(1)
-        >>> x, final = rotation(torch.zeros(2, 4, 1, 1), zero, one, torch.tensor([1.0, 0.0]).view(2, 1, 1), None)
-        >>> x.view(2, 4)  # a quarter turn per step
-        tensor([[ 0., -1.,  0.,  1.],
-                [ 1.,  0., -1.,  0.]])
-    """
+    """x ← λ x + v, complex, with λ = re + i im; v (2, N, b, m), x (2, b, m) and the outputs are two real planes."""
     if fits(v):
-        return _Recurrence.apply("rotation", True, v.contiguous(), x, torch.stack([re, im]), lengths)
+        return _Recurrence.apply("Rotation", 1.0, v.contiguous(), None, x, torch.stack([re, im]), lengths)
 
     def step(v_n: Tensor, pair: Tensor) -> tuple[Tensor, ...]:
         p, q = pair.chunk(2, -1)
@@ -86,17 +133,10 @@ def rotation(v: Tensor, re: Tensor, im: Tensor, x: Tensor, lengths: Tensor | Non
 
 
 def oscillation(v: Tensor, M: Tensor, z: Tensor, y: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """(z, y) ← M (z + v, y), with M (4, m) row by row; the outputs are y, the final states z and y.
-
-    Example:
-        >>> M = torch.tensor([[1.0], [0.0], [1.0], [1.0]])
-        >>> ys, z, y = oscillation(torch.ones(3, 1, 1), M, torch.zeros(1, 1), torch.zeros(1, 1), None)
-        >>> ys.flatten(), z.item()
-        (tensor([1., 3., 6.]), 3.0)
-    """
+    """(z, y) ← M (z + v, y), with M (4, m) row by row; the outputs are y, the final states z and y."""
     if fits(v):
-        ys, final, _ = _Recurrence.apply("oscillation", False, v.contiguous(), torch.stack([z, y]), M, lengths)
-        return ys, final[0], final[1]
+        ys, (z, y), _ = _Recurrence.apply("Oscillation", 1.0, v.contiguous(), None, torch.stack([z, y]), M, lengths)
+        return ys, z, y
 
     def step(v_n: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
         p = z + v_n
@@ -104,35 +144,6 @@ def oscillation(v: Tensor, M: Tensor, z: Tensor, y: Tensor, lengths: Tensor | No
 
     ys, (y, z) = over_time(step, v, (y, z), lengths)
     return ys, z, y
-
-
-class _Gated(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, s: Tensor | None, v: Tensor, b: Tensor, c: Tensor, alpha: float, lengths: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        ctx.mark_dirty(x)
-        blocks = Blocks(x, lengths, [c, *v, *b], sums=5, scratch=2)
-        cs = empty(x, *x.shape[1:])
-        h = cs if s is None else empty(x, *x.shape[1:])
-        skip = cs if s is None else s.contiguous()
-        ctx.alpha, ctx.highway = cs.numpy().dtype.type(alpha), s is not None
-        blocks.run("gated", x, skip, cs, h, blocks.D, ctx.alpha, ctx.highway)
-        ctx.save_for_backward(x, skip, cs, v, b, c, lengths)
-        ctx.set_materialize_grads(False)
-        return h, blocks.rows(1, 1)[0], x
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor | None, g_final: Tensor | None, _: Any) -> tuple[Any, ...]:
-        x, skip, cs, v, b, c, lengths = ctx.saved_tensors
-        blocks = Blocks(x, lengths, [or_zeros(g_final, c), *v, *b], sums=5, scratch=2)
-        to = empty(x, *x.shape)
-        to_s = empty(skip, *skip.shape) if ctx.highway else to[0]
-        arrays = output_gradient(g, cs), x, skip, cs, c, to, to_s, blocks.D, blocks.T
-        blocks.run("gated_adjoint", *arrays, ctx.alpha, ctx.highway)
-        sums = blocks.sums()
-        return to, to_s if ctx.highway else None, sums[:2], sums[2:], blocks.rows(1, 1)[0], None, None
 
 
 def gated(
@@ -145,16 +156,11 @@ def gated(
         s: Input of the highway, (N, b, m); None for no highway, then the outputs are c.
         v: Recurrent weights of f and r, (2, m).
         b: Biases of x̃, f and r, (3, m).
-
-    Example:
-        >>> zeros = torch.zeros(3, 1)
-        >>> cs, final = gated(torch.zeros(2, 3, 1, 1), None, zeros[:2], zeros, torch.ones(1, 1), 1.0, None)
-        >>> cs.flatten()
-        tensor([0.5000, 0.2500, 0.1250])
     """
     if fits(x):
-        h, final, _ = _Gated.apply(x.contiguous(), s, v, b, c, alpha, lengths)
-        return h, final
+        name, s = ("MinGRU", None) if s is None else ("SRU", s.contiguous())
+        h, final, _ = _Recurrence.apply(name, alpha, x.contiguous(), s, c[None], torch.cat([v, b]), lengths)
+        return h, final[0]
 
     def step(x_n: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
         new, f = x_n[0] + b[0], torch.sigmoid(x_n[1] + v[0] * c + b[1])
