@@ -63,7 +63,7 @@ def test_the_command_without_its_libraries(monkeypatch, capsys):
 
 
 def test_a_run_is_loaded_without_tensorboard(monkeypatch):
-    without(monkeypatch, "torch.utils.tensorboard", "unicornn.lab.training")
+    without(monkeypatch, "tensorboard", "unicornn.lab.training")
     importlib.import_module("unicornn.lab.training")
 
 

@@ -123,13 +123,14 @@ def test_from_search_to_report(tmp_path, monkeypatch):
     options = ["--epochs", 1, "--range", "lr=1e-4,1e-2", "--range", "batch_size=32", "--set", "hidden_size=4"]
     output = unicornn(*SEARCH, "--trials", 2, *options)
     folder = tmp_path / "runs/small/search-unicornn-batch_size=32-hidden_size=4-lr=1e-4,1e-2-seed0"
-    study = read_study(folder / "study.json")
+    study = read_study(folder)
     assert f"Which was larger: search, unicornn, 2 trials, in {folder.relative_to(tmp_path)}" in output
-    assert f"trial {study.best.number}" in output
-    assert f"\n{study.command}\n" in output
-    assert "--set hidden_size=4 --set epochs=1 --set batch_size=32 --set lr=" in study.command
-    assert set(study.space) == {"lr", "dropout", "dt", "alpha"}
-    assert all(1e-4 <= trial.parameters["lr"] <= 1e-2 for trial in study.trials)
+    assert f"trial {study.best_trial.number}" in output
+    command = study.best_trial.user_attrs["command"]
+    assert f"\n{command}\n" in output
+    assert "--set hidden_size=4 --set epochs=1 --set batch_size=32 --set lr=" in command
+    assert set(study.best_params) == {"lr", "dropout", "dt", "alpha"}
+    assert all(1e-4 <= trial.params["lr"] <= 1e-2 for trial in study.trials)
     assert "3/3" in unicornn(*SEARCH, "--trials", 3, *options)
     unicornn("report", "runs", "--out", "page.html")
     assert "3 of 3 trials" in (tmp_path / "page.html").read_text()

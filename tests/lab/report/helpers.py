@@ -1,16 +1,19 @@
 """Run and search folders made without training, and the page as a reader sees it."""
 
 import json
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 
 import numpy as np
+import optuna
 import pandas as pd
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, distribution_to_json
+from optuna.trial import TrialState
 from safetensors.torch import save_file
 
 from unicornn.lab._run_folder import Run
-from unicornn.lab._study import Study, Trial
+from unicornn.lab._study import DATABASE, STUDY_NAME
 from unicornn.lab.report import report
 from unicornn.lab.tasks import Quoted, Task, Training
 from unicornn.lab.tasks import _registry as registry
@@ -90,27 +93,38 @@ AXES = {
     "batch_size": CategoricalDistribution((16, 32, 64)),
     "alpha": FloatDistribution(0.0, 30.0),
 }
-SPACE = {name: json.loads(distribution_to_json(axis)) for name, axis in AXES.items()}
+STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.PRUNED}
 
 
-def write_study(folder, kind="classify", *, trials=12, **changes):
+def write_study(
+    folder, kind="classify", *, trials=12, title=None, command="unicornn train classify --set lr=0.1", **plan
+):
     """The folder of a search: every sixth trial has failed, every fourth was pruned."""
-    rng = np.random.default_rng(0)
-    made = []
+    rng, begin = np.random.default_rng(0), datetime(2026, 1, 1)
+    metric = KINDS[kind]
+    plan = {
+        "task": kind, "model": "unicornn", "variant": None, "metric": metric.name, "seed": 0, "budget": None,
+        "settings": {"epochs": "5"}, "sampler": "random", "pruner": "median",
+        "space": {name: json.loads(distribution_to_json(axis)) for name, axis in AXES.items()},
+    } | plan  # fmt: skip
+    study = optuna.create_study(direction="maximize" if metric.more_is_better else "minimize", study_name=STUDY_NAME)
+    for name, value in {"plan": plan, "title": title or TITLES[kind], "requested": 50}.items():
+        study.set_user_attr(name, value)
     for i in range(trials):
         state = "failed" if i % 6 == 5 else "pruned" if i % 4 == 3 else "complete"
         drawn = {"lr": float(10 ** rng.uniform(-4, -1)), "batch_size": int(rng.choice([16, 32, 64]))}
         drawn["alpha"] = float(rng.uniform(0, 30))
         value = None if state == "failed" else float(rng.random())
-        made.append(Trial(i, state, value, drawn, 61.7, 5, "loss: nan" if state == "failed" else ""))
-    study = {
-        "task": kind, "title": TITLES[kind], "model": "unicornn", "variant": None, "metric": KINDS[kind],
-        "seed": 0, "settings": {"epochs": 5}, "budget": None, "sampler": "random", "pruner": "median",
-        "requested": 50, "space": SPACE, "trials": made, "command": "unicornn train classify --set lr=0.1",
-    }  # fmt: skip
+        trial = optuna.trial.create_trial(
+            state=STATES[state], value=value, params=drawn, distributions=AXES,
+            intermediate_values=dict.fromkeys(range(1, 6), 0.1),
+            user_attrs={"command": command} | ({"failure": "loss: nan"} if state == "failed" else {}),
+        )  # fmt: skip
+        trial.datetime_start, trial.datetime_complete = begin, begin + timedelta(seconds=61.7)
+        study.add_trial(trial)
     folder.mkdir(parents=True)
-    study = Study(**(study | changes))
-    study.write(folder / "study.json")  # type: ignore[attr-defined]
+    names = {"from_study_name": STUDY_NAME, "to_study_name": STUDY_NAME}
+    optuna.copy_study(from_storage=study._storage, to_storage=f"sqlite:///{folder / DATABASE}", **names)
     return study
 
 

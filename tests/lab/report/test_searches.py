@@ -1,13 +1,15 @@
 """The section about a search, and runs without a test metric."""
 
+import contextlib
 import json
+import sqlite3
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+from optuna.trial import TrialState
 
-from tests.lab.report.helpers import SPACE, images_of, read_page, write_run, write_study
-from unicornn.lab._metric import Metric
+from tests.lab.report.helpers import images_of, read_page, write_run, write_study
 from unicornn.lab.errors import NotARun
 from unicornn.lab.report import find_runs, find_studies
 
@@ -22,10 +24,10 @@ def test_the_best_ten_trials(tmp_path):
     study = write_study(tmp_path / "runs", trials=30)
     head, *rows, searched = read_page(tmp_path).tables[0]
     assert head == ["Trial", "Validation", "lr", "batch_size", "alpha", "Epochs", "Time"]
-    best = sorted((t for t in study.trials if t.state == "complete"), key=lambda t: -t.value)[:10]
+    best = sorted((t for t in study.trials if t.state == TrialState.COMPLETE), key=lambda t: -t.value)[:10]
     assert [row[0] for row in rows] == [str(t.number) for t in best]
     assert [row[1] for row in rows] == [f"{100 * t.value:.1f} %" for t in best]
-    assert [row[2] for row in rows] == [f"{t.parameters['lr']:.3g}" for t in best]
+    assert [row[2] for row in rows] == [f"{t.params['lr']:.3g}" for t in best]
     assert rows[0][5:] == ["5", "1 min 2 s"]
     assert searched == ["searched", "–", "0.0001 to 0.1 logarithmic", "16, 32, 64", "0 to 30", "–", "–"]
 
@@ -33,12 +35,11 @@ def test_the_best_ten_trials(tmp_path):
 @pytest.mark.usefixtures("without_plots")
 def test_smaller_errors_are_better(tmp_path):
     study = write_study(tmp_path / "runs", "regress")
-    least = min((t for t in study.trials if t.state == "complete"), key=lambda t: t.value)
-    assert read_page(tmp_path).tables[0][1][0] == str(least.number)
+    assert read_page(tmp_path).tables[0][1][0] == str(study.best_trial.number)
 
 
 def test_text_and_plots_of_a_search(tmp_path):
-    write_study(tmp_path / "runs", trials=16, metric=Metric(r"$\frac{$", more_is_better=True))
+    write_study(tmp_path / "runs", trials=16, metric=r"$\frac{$")
     settings = dict(mpl.rcParams)
     page = read_page(tmp_path)
     assert "16 of 50 trials (11 complete, 3 pruned, 2 failed), sampler random, pruner median" in page.text
@@ -85,26 +86,25 @@ def test_runs_without_a_test_metric_are_shown(tmp_path):
     assert read_page(tmp_path).tables[0][1][:3] == ["unicornn", "100.0 %", "100.0 %"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"trials": 3},
-        {"trials": [3]},
-        {"trials": [{"number": 1}]},
-        {"space": SPACE | {"lr": None}},
-        {"space": SPACE | {"lr": SPACE["batch_size"]}},
-        {"space": SPACE | {"lr": {"name": "FloatDistribution", "attributes": {"low": 0, "high": 1, "log": True}}}},
-        {"space": SPACE | {"batch_size": {"name": "CategoricalDistribution", "attributes": {"choices": ["a"]}}}},
-        {"space": SPACE | {"other": SPACE["lr"]}},
-        {"space": SPACE | {r"$\frac{$": SPACE["lr"]}},
-        {"metric": None},
-        {"surprise": 1},
-    ],
-)
-def test_a_broken_study_is_named(tmp_path, changes):
-    write_study(tmp_path / "runs")
-    path = tmp_path / "runs/study.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    with pytest.raises(NotARun, match=r"study\.json"):
+DAMAGE = {
+    "not a database": lambda path: path.write_bytes(b"SQLite format 3" * 99),
+    "empty": lambda path: path.write_bytes(b""),
+    "another study": lambda path: execute(path, "UPDATE studies SET study_name = 'other'"),
+    "no plan": lambda path: execute(path, "DELETE FROM study_user_attributes WHERE key = 'plan'"),
+    "other plan": lambda path: execute(path, "UPDATE study_user_attributes SET value_json = '3' WHERE key = 'plan'"),
+    "name": lambda path: execute(path, r"UPDATE trial_params SET param_name = '$\frac{$' WHERE param_name = 'lr'"),
+}
+
+
+def execute(path, statement):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(statement)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_broken_study_is_named(tmp_path, damage):
+    write_study(tmp_path / "runs", trials=2)
+    DAMAGE[damage](tmp_path / "runs/study.db")
+    with pytest.raises(NotARun, match=r"study\.db"):
         read_page(tmp_path)
     assert not (tmp_path / "report.html").exists()

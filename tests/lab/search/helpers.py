@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 from tests.lab.training import helpers as small
 from unicornn.lab import tasks
+from unicornn.lab._study import outcome
 from unicornn.lab.search import search
 from unicornn.lab.tasks import Task
 
@@ -32,9 +33,18 @@ def imagined_training(config, folder, *, after_epoch, **_):
     return SimpleNamespace(result={"valid": merit})
 
 
+def finished(study):
+    """The trials that count."""
+    return [trial for trial in study.trials if outcome(trial)]
+
+
+def numbers(study):
+    return [trial.number for trial in finished(study)]
+
+
 def parameters_of(study):
     """The parameters of all trials, in a form that can be compared."""
-    return [tuple(sorted(trial.parameters.items())) for trial in study.trials]
+    return [tuple(sorted(trial.params.items())) for trial in finished(study)]
 
 
 class NeverRead:

@@ -1,7 +1,6 @@
 """Results of a search; reproducible, resumable, and without the test set."""
 
 import io
-import json
 import shlex
 from itertools import pairwise
 
@@ -14,6 +13,7 @@ from tests.lab.search import helpers
 from tests.lab.search.helpers import imagined_training, parameters_of, run_search
 from tests.lab.training import helpers as small
 from unicornn.lab._run_folder import Run
+from unicornn.lab._study import outcome, ranked
 from unicornn.lab.search import _search, _storage, read_study
 from unicornn.lab.training import resolve, train
 from unicornn.lab.training._config import parse
@@ -22,26 +22,25 @@ from unicornn.lab.training._config import parse
 def test_files_and_output_of_a_search(tmp_path):
     output = io.StringIO()
     study = run_search(tmp_path / "search", console=Console(file=output, width=300))
-    assert {p.name for p in (tmp_path / "search").iterdir()} == {"study.db", "study.json", "trials"}
-    assert read_study(tmp_path / "search/study.json") == study
-    assert [(t.number, t.state, t.epochs) for t in study.trials] == [(i, "complete", 1) for i in range(3)]
-    assert study.best.value == max(t.value for t in study.trials)
-    assert json.loads((tmp_path / "search/study.json").read_text())["best"]["number"] == study.best.number
+    assert {p.name for p in (tmp_path / "search").iterdir()} == {"study.db", "trials"}
+    assert read_study(tmp_path / "search").trials == study.trials
+    assert [outcome(trial) for trial in study.trials] == ["complete"] * 3
+    assert study.best_value == max(trial.value for trial in study.trials)
     for trial in study.trials:
         run = Run(tmp_path / f"search/trials/{trial.number:05d}")
         assert run.result["valid"] == trial.value
         assert "test" not in run.result
         assert run.predictions is None
         assert run.config["seed"] == 0
-        assert run.config["training"]["lr"] == trial.parameters["lr"]
-        assert run.config["model_options"]["dt"] == trial.parameters["dt"]
+        assert run.config["training"]["lr"] == trial.params["lr"]
+        assert run.config["model_options"]["dt"] == trial.params["dt"]
         assert f"trial {trial.number} · validation accuracy" in output.getvalue()
     assert "3/3" in output.getvalue()
 
 
 def test_the_command_of_the_best_trial_repeats_it_with_the_test_set(tmp_path):
     study = run_search(tmp_path / "search", task=helpers.__file__, trials=1, seed=3)
-    words = shlex.split(study.command)
+    words = shlex.split(study.best_trial.user_attrs["command"])
     assert words[:5] == ["unicornn", "train", helpers.__file__, "--seed", "3"]
     settings = parse(word for before, word in pairwise(words) if before == "--set")
     config = resolve(helpers.TASK, name=helpers.__file__, seed=3, settings=settings)
@@ -74,8 +73,8 @@ def test_a_finished_search_can_be_extended_even_in_a_renamed_folder(tmp_path):
     (tmp_path / "search").rename(tmp_path / "other")
     longer = run_search(tmp_path / "other", trials=4)
     assert longer.trials[:2] == first.trials
-    assert len(longer.trials) == 4
     assert parameters_of(longer) == parameters_of(run_search(tmp_path / "uninterrupted", trials=4))
+    assert len(longer.trials) == 4
     assert run_search(tmp_path / "other", trials=1).trials == longer.trials
 
 
@@ -99,9 +98,9 @@ def test_a_search_is_resumed_with_the_same_settings_only(tmp_path, other):
 @pytest.mark.filterwarnings("ignore:.*left the range of")
 def test_a_diverging_trial_counts_as_failed(tmp_path):
     study = run_search(tmp_path / "search", trials=2, space={"dt": (1e20, 1e30)})
-    assert [(trial.state, trial.value) for trial in study.trials] == [("failed", None)] * 2
-    assert study.trials[0].failure.startswith("loss: ")
-    assert (study.best, study.command) == (None, "")
+    assert [outcome(trial) for trial in study.trials] == ["failed"] * 2
+    assert study.trials[0].user_attrs["failure"].startswith("loss: ")
+    assert ranked(study) == []
 
 
 def test_a_trial_without_memory_counts_as_failed(tmp_path, monkeypatch):
@@ -112,27 +111,27 @@ def test_a_trial_without_memory_counts_as_failed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_search, "train", large)
     study = run_search(tmp_path / "search")
-    assert [trial.state for trial in study.trials] == ["complete", "failed", "complete"]
-    assert study.trials[1].failure == "too large"
+    assert [outcome(trial) for trial in study.trials] == ["complete", "failed", "complete"]
+    assert study.trials[1].user_attrs["failure"] == "too large"
 
 
 def test_pruning_stops_a_trial_early(tmp_path, monkeypatch):
     monkeypatch.setitem(_search.PRUNERS, "none", lambda epochs: optuna.pruners.ThresholdPruner(lower=2.0))
     study = run_search(tmp_path / "search", trials=1, epochs=3)
     (trial,) = study.trials
-    assert (trial.state, trial.epochs) == ("pruned", 1)
+    assert (outcome(trial), list(trial.intermediate_values)) == ("pruned", [1])
     assert trial.value == Run(tmp_path / "search/trials/00000").metrics["valid"][0]
     assert not Run(tmp_path / "search/trials/00000").finished
-    assert study.best is None
+    assert ranked(study) == []
 
 
 @pytest.mark.usefixtures("without_training")
 @pytest.mark.parametrize("pruner", ["median", "hyperband"])
 def test_pruners_stop_worse_trials(tmp_path, pruner):
     study = run_search(tmp_path / "search", pruner=pruner, trials=12, epochs=4)
-    assert {trial.state for trial in study.trials} == {"complete", "pruned"}
-    assert all((trial.epochs == 4) == (trial.state == "complete") for trial in study.trials)
-    assert study.best.value == max(t.value for t in study.trials if t.state == "complete")
+    assert {outcome(trial) for trial in study.trials} == {"complete", "pruned"}
+    assert all((len(t.intermediate_values) == 4) == (outcome(t) == "complete") for t in study.trials)
+    assert ranked(study)[0].value == max(t.value for t in study.trials if outcome(t) == "complete")
 
 
 @pytest.mark.usefixtures("without_training")
@@ -150,7 +149,7 @@ def test_tpe_learns_from_failures(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_search, "train", fragile)
     study = run_search(tmp_path / "search", sampler="tpe", trials=24)
-    failed = [trial.state == "failed" for trial in study.trials]
+    failed = [outcome(trial) == "failed" for trial in study.trials]
     assert sum(failed[12:]) < sum(failed[:12])
 
 

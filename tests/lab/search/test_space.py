@@ -1,8 +1,6 @@
 """The search space, and error messages about it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
 from tests.lab.search import helpers
@@ -10,7 +8,7 @@ from tests.lab.search.helpers import imagined_training, run_search
 from tests.lab.training import helpers as small
 from unicornn.lab import tasks
 from unicornn.lab.search import _search
-from unicornn.lab.search._space import SPACE, rounded, split_space
+from unicornn.lab.search._space import SPACE
 from unicornn.lab.training._config import parse, resolve
 
 
@@ -123,15 +121,3 @@ def test_other_mistakes_are_named(tmp_path):
         with pytest.raises(ValueError, match=f"^{name}: "):
             run_search(tmp_path / "search", **{name: value})
     assert not (tmp_path / "search").exists()
-
-
-ends = st.lists(st.floats(1e-9, 1e9), min_size=2, max_size=2, unique=True).map(sorted)
-
-
-@given(ends, st.floats(0, 1))
-def test_rounded_values_are_short_and_within_the_range(ends, share):
-    axes, _ = split_space(["lr"], {"lr": ends})
-    low, high = ends
-    value = rounded({"lr": min(max(low + share * (high - low), low), high)}, axes)["lr"]
-    assert low <= value <= high
-    assert value in (low, high, float(f"{value:.3g}"))

@@ -95,7 +95,7 @@ def fetch_data(name: options.TaskName, data: options.DataFolder = None) -> None:
             f"{escape(str(path))}: {'verified by its hash' if by_hash else 'present; there is no published hash'}"
         )
     with console.status("Reading"):
-        splits = load_checked(task, source, {option: values[0] for option, values in task.options.items()}, 0)
+        splits = load_checked(task, source, task.defaults, 0)
     sizes = ", ".join(f"{split} {len(getattr(splits, split)):,}" for split in SPLITS)
     print_line(f"{escape(task.name)}: {sizes} sequences")
 
@@ -173,6 +173,7 @@ def search_hyperparameters(
     The same command resumes a search. Started several times, the processes share the trials.
     """
     from unicornn.lab import tasks
+    from unicornn.lab._study import outcome, ranked
     from unicornn.lab.search import search
     from unicornn.lab.training._config import parse
 
@@ -185,14 +186,14 @@ def search_hyperparameters(
         space=parse(range_, "--range", "NAME=LOW,HIGH or NAME=VALUE"), seed=seed, source=options.source_in(data),
         console=console,
     )  # fmt: skip
-    if study.best is None:
-        reason = next((trial.failure for trial in study.trials if trial.failure), "all were stopped early")
-        _fail(f"search: none of {len(study.trials)} trials was completed. First reason: {reason}")
-    else:
-        print_line(
-            f"best validation {escape(study.metric.name)} [bold]{study.metric.text(study.best.value)}[/], trial "
-            f"{study.best.number}; to evaluate on the test set:\n{escape(study.command)}"
-        )
+    best, metric = ranked(study)[:1], task.metric
+    if not best:
+        failures = [trial.user_attrs["failure"] for trial in study.trials if outcome(trial) == "failed"]
+        _fail(f"search: no trial was completed. First reason: {(failures or ['all were stopped early'])[0]}")
+    print_line(
+        f"best validation {escape(metric.name)} [bold]{metric.text(best[0].value)}[/], trial {best[0].number}; "
+        f"to evaluate on the test set:\n{escape(best[0].user_attrs['command'])}"
+    )
 
 
 @app.command("evaluate")

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -14,8 +15,11 @@ from unicornn._layer import UnICORNN
 from unicornn._load import is_fitted_model
 from unicornn.errors import BadType, BadValue
 from unicornn.lab._run_folder import Run
-from unicornn.lab._study import Study, read_study
+from unicornn.lab._study import DATABASE, read_study
 from unicornn.lab.errors import NotARun
+
+if TYPE_CHECKING:
+    import optuna
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
@@ -46,8 +50,8 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
     return [run.check() for run in runs.values()]
 
 
-def find_studies(paths: Sequence[str | Path]) -> dict[Path, Study]:
-    """The searches in these folders at any depth, by folder, identified by their study.json.
+def find_studies(paths: Sequence[str | Path]) -> dict[Path, optuna.Study]:
+    """The searches in these folders at any depth, by folder, identified by their study.db.
 
     Example:
         >>> from unicornn.lab.report import find_studies
@@ -55,17 +59,17 @@ def find_studies(paths: Sequence[str | Path]) -> dict[Path, Study]:
         {}
     """
     folders = {folder.resolve(): folder for path in map(Path, paths) for folder in _studies_below(path)}
-    return {folder: read_study(folder / "study.json") for folder in folders.values()}
+    return {folder: read_study(folder) for folder in folders.values()}
 
 
 def _studies_below(path: Path) -> list[Path]:
-    return sorted(p.parent for p in path.rglob("study.json"))
+    return sorted(p.parent for p in path.rglob(DATABASE))
 
 
 def _runs_below(path: Path) -> list[Path]:
     """Folders with a config.json, except the trials of a search and models made by `unicornn fit`."""
     folders = sorted(p.parent for p in path.rglob("config.json"))
-    trials = {f for f in folders if f.parent.name == "trials" and (f.parent.parent / "study.json").is_file()}
+    trials = {f for f in folders if f.parent.name == "trials" and (f.parent.parent / DATABASE).is_file()}
     return [f for f in folders if f not in trials and not is_fitted_model(f)]
 
 

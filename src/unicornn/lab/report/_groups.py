@@ -130,8 +130,8 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
         published = [q for q in (task.paper if task else ()) if all(options.get(k) == v for k, v in q.only.items())]
         departures = {
             option: options[option]
-            for option, values in (task.options if task else {}).items()
-            if option in options and _json(options[option]) != _json(values[0])
+            for option, default in (task.defaults if task else {}).items()
+            if option in options and _json(options[option]) != _json(default)
             and not any(option in quoted.only for quoted in published)
         }  # fmt: skip
         groups.append(Group(_entries(same), tuple(published), departures))

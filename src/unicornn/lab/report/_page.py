@@ -7,27 +7,33 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unicornn.lab._run_folder import Run
-from unicornn.lab._study import STATES, Study
+from unicornn.lab._study import outcome
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report import _tables as tables
 from unicornn.lab.report._folders import run_time_steps
 from unicornn.lab.report._groups import Group, assignments
 from unicornn.lab.report._render import Plot, write_page
 
+if TYPE_CHECKING:
+    import optuna
+
 OMITTED = ("title", "protocol", "command", "metric", "more_is_better")  # entries of config.json shown elsewhere
 
 
-def write_runs_page(out: Path, groups: list[Group], studies: Mapping[Path, Study]) -> Path:
+def write_runs_page(out: Path, groups: list[Group], studies: Mapping[Path, optuna.Study]) -> Path:
     """Writes the page about at least one group or search."""
     runs = [run for group in groups for run in group.runs]
     unfinished = sum(not run.finished for run in runs)
     counts = [f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"] if runs else []
     counts += [f"{unfinished} unfinished"] if unfinished else []
     counts += [f"{len(studies)} {'search' if len(studies) == 1 else 'searches'}"] if studies else []
-    titles = [*(group.title for group in groups), *(f"search, {study.title}" for study in studies.values())]
+    titles = [
+        *(group.title for group in groups),
+        *(f"search, {study.user_attrs['title']}" for study in studies.values()),
+    ]
     root = os.path.commonpath([path.resolve().parent for path in (*(run.path for run in runs), *studies)])
     return write_page(
         out, "runs.html", title="UnICORNN report" + (f": {titles[0]}" if len(titles) == 1 else ""),
@@ -82,10 +88,10 @@ def _label(group: Group, run: Run) -> str:
     return f"{group.entry_of(run).label}, seed {run.config['seed']}{choice}"
 
 
-def _describe_trials(study: Study) -> str:
-    states = Counter(trial.state for trial in study.trials)
-    counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state]) or "none yet"
+def _describe_trials(study: optuna.Study) -> str:
+    states, plan = Counter(filter(None, map(outcome, study.trials))), study.user_attrs["plan"]
+    named = [f"{states[state]} {state}" for state in ("complete", "pruned", "failed") if states[state]]
     return (
-        f"{len(study.trials)} of {study.requested} trials ({counts}), sampler {study.sampler}, pruner {study.pruner}, "
-        "compared by the validation set. The test set was not used."
+        f"{states.total()} of {study.user_attrs['requested']} trials ({', '.join(named) or 'none yet'}), sampler "
+        f"{plan['sampler']}, pruner {plan['pruner']}, compared by the validation set. The test set was not used."
     )

@@ -7,7 +7,7 @@ they are drawn literally, never parsed as formulas.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,8 +21,11 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from sklearn.metrics import confusion_matrix
 from torch import Tensor
 
-from unicornn.lab._study import Study, quiet_optuna
+from unicornn.lab._study import metric_of, quiet_optuna, ranked
 from unicornn.lab.report._render import Plot
+
+if TYPE_CHECKING:
+    import optuna
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c613c")
 DASHES = ["-", *((0, (5, 2) + (1, 2) * dots) for dots in range(5))]
@@ -196,24 +199,24 @@ def series_examples(series: Sequence[np.ndarray], titles: Sequence[str], channel
     return figure
 
 
-def study_plots(study: Study) -> list[Plot]:
+def study_plots(study: optuna.Study) -> list[Plot]:
     """Optuna's plots of a search; none before the first complete trial."""
-    if study.best is None:
+    complete = len(ranked(study))
+    if not complete:
         return []
     from optuna.importance import FanovaImportanceEvaluator
     from optuna.visualization import matplotlib as draw
 
-    same, name = study.as_optuna(), f"validation {study.metric.name}"
-    label = _literal_label(name)
-    history = _pyplot_figure(lambda: draw.plot_optimization_history(same, target_name=label))
+    name = f"validation {metric_of(study).name}"
+    label, names = _literal_label(name), list(study.user_attrs["plan"]["space"])
+    history = _pyplot_figure(lambda: draw.plot_optimization_history(study, target_name=label))
     plots = [Plot(history, f"V{name[1:]} of the complete trials in order, and the best so far.")]
-    if len(study.ranked()) >= IMPORTANCE_TRIALS and len(study.space) > 1:
+    if complete >= IMPORTANCE_TRIALS and len(names) > 1:
         evaluator = FanovaImportanceEvaluator(seed=0)
-        importances = _pyplot_figure(lambda: draw.plot_param_importances(same, evaluator, target_name=label))
+        importances = _pyplot_figure(lambda: draw.plot_param_importances(study, evaluator, target_name=label))
         plots.append(Plot(importances, "Importance of the parameters: their share of the variance (fANOVA)."))
-    if len(study.ranked()) > 1:
-        names = list(study.space)
-        lines = _pyplot_figure(lambda: draw.plot_parallel_coordinate(same, names, target_name=label), (10, 3.9))
+    if complete > 1:
+        lines = _pyplot_figure(lambda: draw.plot_parallel_coordinate(study, names, target_name=label), (10, 3.9))
         plots.append(Plot(lines, "The complete trials, one line each: the darker, the better.", wide=True))
     return plots
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unicornn.lab import _text as words
 from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import Run
-from unicornn.lab._study import Study
+from unicornn.lab._study import metric_of, ranked, seconds
 from unicornn.lab.report._groups import Entry, Group
+
+if TYPE_CHECKING:
+    import optuna
 
 Row = dict[str, str | tuple[str, str]]
 
@@ -89,29 +93,30 @@ def reference_rows(group: Group) -> list[Row]:
     return rows
 
 
-def trial_rows(study: Study) -> list[Row]:
+def trial_rows(study: optuna.Study) -> list[Row]:
     """The best trials of a search."""
     return [
         {
             "Trial": str(trial.number),
-            "Validation": study.metric.text(trial.value),
-            **{name: f"{trial.parameters[name]:.3g}" for name in study.space},
-            "Epochs": str(trial.epochs),
-            "Time": words.duration(trial.seconds),
+            "Validation": metric_of(study).text(trial.value),
+            **{name: f"{value:.3g}" for name, value in trial.params.items()},
+            "Epochs": str(len(trial.intermediate_values)),
+            "Time": words.duration(seconds(trial)),
         }
-        for trial in study.ranked()[:BEST_TRIALS]
+        for trial in ranked(study)[:BEST_TRIALS]
     ]
 
 
-def range_row(study: Study) -> Row:
+def range_row(study: optuna.Study) -> Row:
     """The ranges of a search."""
-    return {"Trial": "searched", **{name: _range(axis) for name, axis in study.axes.items()}}
+    space: dict[str, Any] = study.user_attrs["plan"]["space"]
+    return {"Trial": "searched", **{name: _range(axis["attributes"]) for name, axis in space.items()}}
 
 
-def _range(axis: Any) -> str | tuple[str, str]:
-    if hasattr(axis, "choices"):
-        return ", ".join(f"{choice:g}" for choice in axis.choices)
-    return f"{axis.low:g} to {axis.high:g}", "logarithmic" if axis.log else ""
+def _range(axis: Mapping[str, Any]) -> str | tuple[str, str]:
+    if "choices" in axis:
+        return ", ".join(f"{choice:g}" for choice in axis["choices"])
+    return f"{axis['low']:g} to {axis['high']:g}", "logarithmic" if axis["log"] else ""
 
 
 def _integer(number: int | None) -> str:

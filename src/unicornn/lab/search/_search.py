@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import shlex
 import time
@@ -25,11 +24,20 @@ from unicornn import _checks as checks
 from unicornn._training.seeds import derive_seed
 from unicornn.errors import BadValue, Diverged
 from unicornn.lab._networks import model_settings
-from unicornn.lab._study import Study, Trial, quiet_optuna
+from unicornn.lab._study import (
+    DATABASE,
+    STUDY_NAME,
+    in_memory,
+    metric_of,
+    outcome,
+    quiet_optuna,
+    ranked,
+    seconds,
+)
 from unicornn.lab._text import duration
 from unicornn.lab.data._files import Source
 from unicornn.lab.errors import Stopped
-from unicornn.lab.search._space import SPACE, Axis, rounded, split_space, suggest
+from unicornn.lab.search._space import SPACE, Axis, split_space, suggest
 from unicornn.lab.search._storage import FINISHED, fail_stale_trials, open_study
 from unicornn.lab.tasks._base import Task
 from unicornn.lab.training._config import Config, resolve
@@ -42,7 +50,6 @@ PRUNERS: dict[str, Callable[[int], optuna.pruners.BasePruner]] = {  # by the num
     "hyperband": lambda epochs: optuna.pruners.HyperbandPruner(max_resource=epochs),
 }
 POLL_SECONDS = 1.0  # while waiting for the trials of other processes
-STUDY_NAME = "search"  # in the folder's own database, so that the folder can be renamed
 
 
 def search(
@@ -63,11 +70,11 @@ def search(
     seed: int = 0,
     source: Source | None = None,
     console: Console | None = None,
-) -> Study:
+) -> optuna.Study:
     """Searches for the hyperparameters with the best validation metric (Appendix A). Never reads the test set.
 
-    Each trial is a run in FOLDER/trials; FOLDER/study.json holds the results so far. The same call resumes a search
-    that was stopped or killed. Several processes may make it at the same time: they share the trials.
+    Each trial is a run in FOLDER/trials; FOLDER/study.db is Optuna's database. The same call resumes a search that was
+    stopped or killed. Several processes may make it at the same time: they share the trials.
 
     Args:
         task: Task to train on.
@@ -85,7 +92,9 @@ def search(
         source: Location of the data.
         console: Console for progress; None for no output.
 
-    Returns: the content of study.json.
+    Returns:
+        Optuna's study. ``study.best_trial.user_attrs["command"]`` trains with the best settings and evaluates on the
+        test set.
 
     Example:
         >>> import tempfile
@@ -93,42 +102,51 @@ def search(
         >>> from unicornn.lab.search import search
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     study = search(tasks.find("digits"), folder=folder, trials=2, epochs=1, settings={"hidden_size": 8})
-        >>> len(study.trials), sorted(study.best.parameters)
+        >>> len(study.trials), sorted(study.best_params)
         (2, ['alpha', 'batch_size', 'dropout', 'dt', 'lr'])
     """
     checks.choice("sampler", sampler, SAMPLERS)
-    checks.choice("pruner", pruner, PRUNERS)
+    prune = PRUNERS[checks.choice("pruner", pruner, PRUNERS)]
+    checks.integer("trials", trials, 1)
     name, folder, settings = name or task.name, Path(folder), dict(settings or {})
     settings |= {"epochs": epochs} if epochs is not None else {}
     configure = partial(resolve, task, name=name, model=model, variant=variant, seed=seed, budget=budget)
     default = configure(settings=settings)
     axes, fixed = _axes(default, settings, space or {})
-    plan = Study(
-        task=name, title=task.title, model=model, variant=variant, metric=task.metric, seed=seed, budget=budget,
-        settings=settings | fixed, sampler=sampler, pruner=pruner, requested=checks.integer("trials", trials, 1),
-        space={name: json.loads(distribution_to_json(axis)) for name, axis in axes.items()},
-    )  # fmt: skip
+    plan = {
+        "task": task.name, "metric": task.metric.name, "model": model, "variant": variant, "seed": seed,
+        "budget": budget, "settings": {key: str(value) for key, value in (settings | fixed).items()},
+        "sampler": sampler, "pruner": pruner,
+        "space": {name: json.loads(distribution_to_json(axis)) for name, axis in axes.items()},
+    }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    url, study_name = f"sqlite:///{(folder / 'study.db').resolve()}", STUDY_NAME
-    if storage is not None:
-        url, study_name = storage, f"{task.name}/{folder.resolve().name}"
+    local = f"sqlite:///{(folder / DATABASE).resolve()}"
+    study_name = STUDY_NAME if storage is None else f"{task.name}/{folder.resolve().name}"
     console = console or Console(quiet=True)
     status = console.status("")
-    layers, make_pruner = int(default.model_options.get("num_layers", 1)), PRUNERS[pruner]
+    direction = "maximize" if task.metric.more_is_better else "minimize"
     with (
         quiet_optuna(),
         status if console.is_terminal else contextlib.nullcontext(),
-        open_study(url, study_name, plan, task.name, make_pruner(default.training.epochs)) as study,
+        open_study(storage or local, study_name, plan, direction, prune(default.training.epochs)) as (study, opened),
     ):
         if not study.get_trials(deepcopy=False) and (folder / "trials").exists():
             raise BadValue(f"folder: {folder} has trials that are not in the database; name another --out")
+        study.set_user_attr("title", task.title)
+        study.set_user_attr("requested", trials)
+        layers = int(default.model_options.get("num_layers", 1))
         try:
-            return _Search(plan, axes, layers, configure, study, folder, task, source, status).run()
+            _Search(study, trials, axes, settings | fixed, layers, configure, folder, task, source, status).run()
         except KeyboardInterrupt:
             console.print("stopped; the same command resumes the search")
             raise
         except Stopped:
             raise Stopped("stopped by SIGTERM; the same command resumes the search") from None
+        if storage is not None:  # a copy for `unicornn report`
+            (folder / DATABASE).unlink(missing_ok=True)
+            names = {"from_study_name": study_name, "to_study_name": STUDY_NAME}
+            optuna.copy_study(from_storage=opened, to_storage=local, **names)
+        return in_memory(opened, study_name)
 
 
 def _axes(
@@ -151,18 +169,19 @@ class _SurplusTrial(Exception):
 class _Search:
     """The part of this process in a search."""
 
-    plan: Study  # without trials
+    study: optuna.Study
+    requested: int
     axes: Mapping[str, Axis]
+    settings: Mapping[str, Any]  # fixed for all trials
     layers: int
     configure: Callable[..., Config]
-    study: optuna.Study
     folder: Path
     task: Task
     source: Source | None
     status: Status
     trial_lost: bool = False  # whether another process has declared the current trial dead
 
-    def run(self) -> Study:
+    def run(self) -> None:
         """Runs trials until all processes together have finished enough.
 
         Optuna's ``MaxTrialsCallback`` does not replace this loop: it ignores running trials, so several processes
@@ -172,9 +191,9 @@ class _Search:
         while True:
             fail_stale_trials(self.study)
             finished, running = self._count(*FINISHED), self._count(TrialState.RUNNING)
-            if finished >= self.plan.requested:
-                return self._write()
-            if finished + running < self.plan.requested:
+            if finished >= self.requested:
+                return
+            if finished + running < self.requested:
                 waiting = self.trial_lost = False
                 try:
                     self.study.optimize(self._objective, n_trials=1, catch=(_SurplusTrial,), callbacks=[self._report])
@@ -185,7 +204,6 @@ class _Search:
             if not waiting:
                 self.status.console.print(f"waiting for {running} trials of other processes", highlight=False)
             waiting = True
-            self._write()
             time.sleep(POLL_SECONDS)
 
     def _count(self, *states: TrialState) -> int:
@@ -193,7 +211,7 @@ class _Search:
 
     def _objective(self, trial: optuna.Trial) -> float:
         begun = self.study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
-        if sum(other.number < trial.number for other in begun) >= self.plan.requested:
+        if sum(other.number < trial.number for other in begun) >= self.requested:
             raise _SurplusTrial
         try:
             value = self._train(trial)
@@ -212,9 +230,13 @@ class _Search:
     def _train(self, trial: optuna.Trial) -> float:
         """Trains with sampled parameters and returns the best validation metric."""
         # A seed per trial: processes that share a search sample different parameters, a resumed search the same ones.
-        seed = derive_seed(self.plan.seed, trial.number) % 2**32
-        self.study.sampler = SAMPLERS[self.plan.sampler](seed=seed)
-        config = self.configure(settings=self._settings(suggest(trial, self.axes)))
+        plan = self.study.user_attrs["plan"]
+        self.study.sampler = SAMPLERS[plan["sampler"]](seed=derive_seed(plan["seed"], trial.number) % 2**32)
+        settings: dict[str, Any] = {**self.settings, **suggest(trial, self.axes)}
+        if "dt_first" in settings:  # and one dt for all other layers
+            settings["dt"] = (settings.pop("dt_first"), *[settings["dt"]] * (self.layers - 1))
+        config = self.configure(settings=settings)
+        trial.set_user_attr("command", _command(config, settings))
 
         def after_epoch(row: Mapping[str, float]) -> None:
             epoch, epochs = int(row["epoch"]), config.training.epochs
@@ -231,55 +253,26 @@ class _Search:
             raise optuna.TrialPruned from error  # TPE ranks pruned trials last, and ignores failed ones
         return float(run.result["valid"])
 
-    def _report(self, _: optuna.Study, trial: FrozenTrial) -> None:
+    def _report(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Prints a line; called by Optuna after each trial of this process."""
         if trial.state not in FINISHED:
             return
-        study, summary = self._write(), self._summary(trial)
-        metric, best = study.metric, study.best
-        outcome = f"validation {metric.name} {metric.text(summary.value)}"
-        if summary.state != "complete":
-            outcome = summary.state + (f" at {metric.text(summary.value)}" if summary.value is not None else "")
-        texts = [f"trial {trial.number}", outcome]
+        metric, best, state = metric_of(study), next(iter(ranked(study)), None), outcome(trial)
+        done = f"validation {metric.name}" if state == "complete" else state
+        texts = [f"trial {trial.number}", done + (f" {metric.text(trial.value)}" if state != "failed" else "")]
         texts += [f"best {metric.text(best.value)} (trial {best.number})"] if best is not None else []
-        texts.append(", ".join(f"{name} {value:g}" for name, value in summary.parameters.items()))
-        line = " · ".join([*texts, duration(summary.seconds), f"{len(study.trials)}/{study.requested}"])
-        self.status.console.print(line, highlight=False, soft_wrap=True, markup=False)
-
-    def _write(self) -> Study:
-        """Writes study.json, with the trials of all processes."""
-        trials = [self._summary(trial) for trial in self.study.get_trials(deepcopy=False, states=FINISHED)]
-        study = dataclasses.replace(self.plan, trials=trials)
-        if study.best is not None:
-            study = dataclasses.replace(study, command=_command(self.plan, self._settings(study.best.parameters)))
-        study.write(self.folder / "study.json")
-        return study
-
-    def _summary(self, trial: FrozenTrial) -> Trial:
-        values, failure = trial.intermediate_values.values(), trial.user_attrs.get("failure", "")
-        state, value = "complete", trial.value
-        if failure:
-            state, value = "failed", None
-        elif trial.state == TrialState.PRUNED:
-            state, value = "pruned", self.plan.metric.best(values, value=float)
-        seconds = 0.0 if trial.duration is None else round(trial.duration.total_seconds(), 3)
-        return Trial(trial.number, state, value, rounded(trial.params, self.axes), seconds, len(values), failure)
-
-    def _settings(self, parameters: Mapping[str, float]) -> dict[str, Any]:
-        """All settings of a trial; ``dt_first`` and ``dt`` become one time step per layer."""
-        settings: dict[str, Any] = {**self.plan.settings, **parameters}
-        if "dt_first" in settings:
-            settings["dt"] = (settings.pop("dt_first"), *[settings["dt"]] * (self.layers - 1))
-        return settings
+        texts.append(", ".join(f"{name} {value:.3g}" for name, value in trial.params.items()))
+        texts += [duration(seconds(trial)), f"{self._count(*FINISHED)}/{self.requested}"]
+        self.status.console.print(" · ".join(texts), highlight=False, soft_wrap=True, markup=False)
 
 
-def _command(plan: Study, settings: Mapping[str, Any]) -> str:
+def _command(config: Config, settings: Mapping[str, Any]) -> str:
     """The command that trains with these settings and evaluates on the test set."""
-    words = ["unicornn", "train", plan.task]
-    options = {"model": (plan.model, "unicornn"), "variant": (plan.variant, None), "seed": (plan.seed, 0)}
+    words = ["unicornn", "train", config.task]
+    options = {"model": (config.model, "unicornn"), "variant": (config.variant, None), "seed": (config.seed, 0)}
     for option, (value, default) in options.items():
         words += [f"--{option}", str(value)] if value != default else []
-    words += ["--budget", f"{plan.budget:g}s"] if plan.budget else []
+    words += ["--budget", f"{config.budget:g}s"] if config.budget else []
     for name, value in settings.items():
         text = ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
         words += ["--set", f"{name}={text}"]

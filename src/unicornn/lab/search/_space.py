@@ -74,20 +74,11 @@ def _parse_numbers(name: str, value: Any) -> list[Any]:
     return numbers
 
 
-def suggest(trial: Trial, axes: Mapping[str, Axis]) -> dict[str, float]:
+def suggest(trial: Trial, axes: Mapping[str, Axis]) -> dict[str, Any]:
     """Samples the parameters of a trial."""
     for name, axis in axes.items():
         if isinstance(axis, CategoricalDistribution):
             trial.suggest_categorical(name, axis.choices)
         else:
             trial.suggest_float(name, axis.low, axis.high, log=axis.log)
-    return rounded(trial.params, axes)
-
-
-def rounded(parameters: Mapping[str, float], axes: Mapping[str, Axis]) -> dict[str, float]:
-    """Parameters with three significant digits, as in Table 6, so that the command that repeats a trial is readable."""
-    return {
-        name: min(max(float(f"{value:.3g}"), axis.low), axis.high) if isinstance(axis, FloatDistribution) else value
-        for name, value in parameters.items()
-        for axis in [axes[name]]
-    }
+    return trial.params

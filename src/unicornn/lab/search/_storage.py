@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
-from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from unicornn.errors import BadValue
-from unicornn.lab._study import Study
 
 HEARTBEAT = 10  # seconds
 GRACE = 60  # seconds without a heartbeat after which a process counts as dead
@@ -32,13 +30,9 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 @contextlib.contextmanager
 def open_study(
-    url: str, name: str, plan: Study, task: str, pruner: optuna.pruners.BasePruner
-) -> Iterator[optuna.Study]:
-    """The study of this name in the database, created if necessary; its plan and task must be the same."""
-    same = ("model", "variant", "seed", "budget", "space", "sampler", "pruner")
-    identity = {"task": task, "settings": {key: str(value) for key, value in plan.settings.items()}}
-    identity |= {key: getattr(plan, key) for key in same}
-    direction = StudyDirection.MAXIMIZE if plan.metric.more_is_better else StudyDirection.MINIMIZE
+    url: str, name: str, plan: Mapping[str, Any], direction: str, pruner: optuna.pruners.BasePruner
+) -> Iterator[tuple[optuna.Study, RDBStorage]]:
+    """The study of this name in the database, created if necessary; its plan must be the same."""
     storage = open_storage(url)
     try:
         study = optuna.create_study(
@@ -46,12 +40,10 @@ def open_study(
         )
         old = study.user_attrs.get("plan")
         if old is None:
-            study.set_user_attr("plan", identity)
-        elif different := [
-            f"{key} {old.get(key)}, got {value}" for key, value in identity.items() if old.get(key) != value
-        ]:
+            study.set_user_attr("plan", plan)
+        elif different := [f"{key} {old.get(key)}, got {plan[key]}" for key in plan if old.get(key) != plan[key]]:
             raise BadValue(f"search: expected the settings of the existing search, {'; '.join(different)}")
-        yield study
+        yield study, storage
     finally:
         storage.remove_session()
         storage.engine.dispose()
