@@ -115,9 +115,8 @@ def signals(folder: Path) -> dict[str, Tensor]:
     result = {name: four(_recordings(path)[0]) for name, path in paths.items() if path.exists()}
     if (folder / "bidmc").exists():
         task = tasks.find("bidmc-rr")
-        options = {name: values[0] for name, values in task.options.items()}
-        recordings: Any = task.load(Source(folder), options, 0).train
-        result["PPG"] = four(np.split(recordings.whole.signals[: 4 * SAMPLES, :1], 4))
+        recordings: Any = task.load(Source(folder), task.defaults, 0).train
+        result["PPG"] = four(np.split(recordings.base.values[: 4 * SAMPLES, :1], 4))
     return result
 
 

@@ -17,14 +17,13 @@ from unicornn.lab.data import Source
 def windows(part, every):
     """Every ``every``-th window (n, 1000, 2) with every fourth sample, its rate, and its recording."""
     batch = part.batch(torch.arange(0, len(part), every), draw=0)
-    recording = part.whole.begin[part.rows[::every]] // 60_001  # samples of eight minutes
+    recording = part.base.begin[part.rows[::every]] // 60_001  # samples of eight minutes
     return batch.u[::4].transpose(0, 1).numpy(), batch.target.numpy(), recording
 
 
 for name, what in (("bidmc-hr", "heartbeats"), ("bidmc-rr", "breaths")):
     task = tasks.find(name)
-    options = {option: values[0] for option, values in task.options.items()} | {"split": "patient"}
-    parts = task.load(Source(), options, 0)
+    parts = task.load(Source(), task.defaults | {"split": "patient"}, 0)
     X, y, recording = windows(parts.train, 20)
     X_test, y_test, _ = windows(parts.test, 20)
     model = UnICORNNRegressor(random_state=0).fit(

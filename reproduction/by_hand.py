@@ -23,7 +23,6 @@ from unicornn.lab._environment import environment
 from unicornn.lab.data._files import Source
 from unicornn.lab.tasks._base import Split
 from unicornn.lab.tasks.worms import FOLDS
-from unicornn.lab.training._config import default_options
 
 
 def features(split: Split) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,7 +35,7 @@ def features(split: Split) -> tuple[torch.Tensor, torch.Tensor]:
 def right_in(fold: int, source: Source) -> tuple[int, int]:
     """Number of correctly classified test recordings of a fold, and of all its test recordings."""
     task = tasks.find("worms44")
-    splits = task.load(source, default_options(task) | {"fold": fold}, 0)
+    splits = task.load(source, task.defaults | {"fold": fold}, 0)
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000))
     model.fit(*(each.numpy() for each in features(splits.train)))
     u, target = features(splits.test)

@@ -30,7 +30,8 @@ def _options(task: Task) -> str:
             return ",".join(map(str, value)) or "none"
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    return "; ".join(f"{name}: {', '.join(map(as_typed, values))}" for name, values in task.options.items())
+    possible = {name: [o.default] if isinstance(o, tasks.Number) else o for name, o in task.options.items()}
+    return "; ".join(f"{name}: {', '.join(map(as_typed, values))}" for name, values in possible.items())
 
 
 @part

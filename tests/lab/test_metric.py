@@ -31,5 +31,6 @@ def test_errors_have_three_digits(value, text):
     assert Metric("RMSE", False).text(value) == text
 
 
-def test_accuracies_are_percentages():
-    assert Metric("accuracy", True).text(0.9684) == "96.8 %"
+def test_deviations_have_the_places_of_their_value():
+    assert Metric("accuracy", True).text(0.903, 0.03) == "90.3 ± 3.0 %"
+    assert Metric("RMSE", False).text(1.0, 0.0625) == "1.00 ± 0.06"

@@ -14,14 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its name, and whether larger values are better. None, NaN and infinity are worse than any number.
-
-    Example:
-        >>> from unicornn.lab._metric import Metric
-        >>> error = Metric("RMSE", more_is_better=False)
-        >>> error.ranked([0.7, None, 0.5], value=lambda x: x)
-        [0.5, 0.7, None]
-    """
+    """A metric: its name, and whether larger values are better. None, NaN and infinity are worse than any number."""
 
     name: str
     more_is_better: bool
@@ -42,12 +35,7 @@ class Metric:
         return next(iter(self.ranked(finite, value)), None)
 
     def text(self, value: float | None, deviation: float | None = None) -> str:
-        """Formats accuracies in percent with one decimal, errors with three significant digits.
-
-        Example:
-            >>> Metric("accuracy", True).text(0.903, 0.03), Metric("RMSE", False).text(1.0, 0.0625)
-            ('90.3 ± 3.0 %', '1.00 ± 0.06')
-        """
+        """Formats accuracies in percent with one decimal (90.3 ± 3.0 %), errors with three digits (1.00 ± 0.06)."""
         if value is None or not math.isfinite(value):
             return NONE
         if self.name == "accuracy":

@@ -12,7 +12,7 @@ from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
 from unicornn.errors import BadValue
 from unicornn.frames import Frames, oscillators
-from unicornn.lab.tasks._base import integer_list
+from unicornn.lab.tasks._base import Number
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
 
 KINDS: dict[str, type[Network]] = {"classify": Classifier, "regress": Regressor, "forecast": SequenceToSequence}
@@ -44,13 +44,8 @@ def model_settings(model: str) -> dict[str, Any]:
 
 
 def frame_sizes(frames: Any) -> tuple[list[int], int]:
-    """Lengths of frames, and the hop, of the setting ``frames``; the hop of a single number is half of it.
-
-    Example:
-        >>> frame_sizes((64.0, 256.0, 32.0)), frame_sizes(256), frame_sizes(())
-        (([64, 256], 32), ([256], 128), ([], 0))
-    """
-    numbers = integer_list("frames", frames, 0)
+    """Lengths of frames, and the hop, of the setting ``frames``: (64, 256, 32), or 256 for a hop of half of it."""
+    numbers = list(Number((), least=0).check("frames", frames))
     if not any(numbers):
         return [], 0
     return (numbers, max(1, numbers[0] // 2)) if len(numbers) == 1 else (numbers[:-1], numbers[-1])
@@ -58,7 +53,7 @@ def frame_sizes(frames: Any) -> tuple[list[int], int]:
 
 def front_end(d: int, lengths: list[int], hop: int, *, frame_size: Any, frame_model: str, frame_centre: bool) -> Frames:
     """Frames of d features, with settings as on the command line."""
-    sizes = integer_list("frame_size", frame_size, 1)
+    sizes = Number((), least=1).check("frame_size", frame_size)
     if len(sizes) not in (1, len(lengths)):
         raise BadValue(f"frame_size: expected a number, or one for each of the frames {lengths}, got {frame_size}")
     layers = []
@@ -92,12 +87,6 @@ def build_network(
 
     With ``frames`` (lengths of frames in steps, then the hop), the layers read frames of energies, see ``Frames``:
     those of ``frame_size`` neurons of ``frame_model``, a number for all lengths or one for each.
-
-    Example:
-        >>> from unicornn.lab._networks import build_network
-        >>> from unicornn.models import count
-        >>> count(build_network("classify", "unicornn", 1, 10, {"hidden_size": 128, "num_layers": 3}))  # psMNIST
-        35338
     """
     head = {name: settings[name] for name in constructor_settings(Network) if name in settings}
     layers = {name: value for name, value in settings.items() if name not in (*head, *FRAMES, "b_init")}

@@ -9,12 +9,7 @@ NONE = "–"
 
 
 def duration(seconds: float) -> str:
-    """Formats a time in its two largest units.
-
-    Example:
-        >>> duration(4.56), duration(754), duration(3 * 3600 + 125)
-        ('4.6 s', '12 min 34 s', '3 h 2 min')
-    """
+    """Formats a time in its two largest units: 4.6 s, 12 min 34 s, 3 h 2 min."""
     if not math.isfinite(seconds):
         return NONE
     if seconds < 60:
@@ -24,12 +19,7 @@ def duration(seconds: float) -> str:
 
 
 def several(values: list[Any]) -> str:
-    """Formats integers as one number or as a range.
-
-    Example:
-        >>> several([20, 20]), several([18, 20]), several([])
-        ('20', '18–20', '–')
-    """
+    """Formats integers as one number or as a range: 18–20."""
     if not values:
         return NONE
     low, high = min(values), max(values)
@@ -37,12 +27,7 @@ def several(values: list[Any]) -> str:
 
 
 def setting(value: Any) -> str:
-    """Formats a value of config.json or environment.json.
-
-    Example:
-        >>> setting(None), setting([0.1, 0.2]), setting(True)
-        ('–', '0.1, 0.2', 'yes')
-    """
+    """Formats a value of config.json or environment.json."""
     if value is None or value == {} or value == []:
         return NONE
     if isinstance(value, bool):

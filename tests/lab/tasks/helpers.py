@@ -12,7 +12,7 @@ from unicornn.lab.tasks import imdb
 
 def load(task, source, seed=0, **changes):
     """The splits of a task with its default options, except for the changes."""
-    return task.load(source, {name: values[0] for name, values in task.options.items()} | changes, seed)
+    return task.load(source, task.check(task.defaults | changes), seed)
 
 
 def load_real(task, real, **changes):

@@ -7,11 +7,8 @@ import pytest
 import torch
 
 from tests.lab.tasks import helpers
-from unicornn.errors import BadValue
-from unicornn.lab import tasks
-from unicornn.lab.cli._app import source_in
 from unicornn.lab.tasks import Sequences
-from unicornn.lab.tasks._views import Augmented, crop, shift, stretch
+from unicornn.lab.tasks._views import View, crop, shift, stretch
 from unicornn.lab.tasks.worms import CROPS
 
 N, HZ = 80, 50
@@ -23,13 +20,13 @@ def counting(change, lengths=None, **settings):
     u = 1000 * torch.arange(5.0)[:, None, None] + torch.arange(1.0, N + 1)[:, None]
     if lengths is not None:
         u = u.masked_fill((torch.arange(N) >= lengths[:, None])[:, :, None], torch.nan)
-    return Augmented(Sequences(u, torch.arange(5), lengths), partial(change, seed=3, **settings))
+    return View(Sequences(u, torch.arange(5), lengths), change=partial(change, seed=3, **settings))
 
 
 def sines(rates, **settings):
     """Sines (n, 1000, 1) with these rates per minute, stretched."""
     u = torch.sin(2 * np.pi * rates[:, None] / 60 * torch.arange(1000) / HZ)[..., None]
-    return Augmented(Sequences(u, rates), partial(stretch, seed=3, **settings))
+    return View(Sequences(u, rates), change=partial(stretch, seed=3, **settings))
 
 
 @pytest.mark.parametrize("lengths", [None, RAGGED])
@@ -92,29 +89,3 @@ def test_a_stretched_signal_has_the_rate_of_its_target():
     evaluated = helpers.everything(split)
     assert torch.equal(evaluated.u, helpers.everything(split.base).u)
     assert torch.equal(evaluated.target, split.target)
-
-
-@pytest.mark.parametrize(
-    "split",
-    [
-        counting(crop, shares=CROPS["several"]),
-        counting(shift, steps=20),
-        sines(torch.full((10,), 60.0), by=0.3),
-    ],
-    ids=["crop", "shift", "stretch"],
-)
-def test_randomness_depends_on_index_and_epoch_alone(split):
-    both, one = split.batch(torch.tensor([4, 1]), 7), split.batch(torch.tensor([1]), 7)
-    assert torch.equal(both.u[:, 1:], one.u)
-    assert torch.equal(both.target[1:], one.target)
-    later = [split.batch(torch.tensor([1]), draw).u for draw in range(8, 12)]
-    assert any(u.shape != one.u.shape or not torch.equal(u, one.u) for u in later)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("stretch", -0.1), ("stretch", 1.0), ("stretch", float("nan")), ("shift", -1), ("shift", 4000)],
-)
-def test_invalid_options_are_rejected_before_files_are_sought(tmp_path, option, value):
-    with pytest.raises(BadValue, match=f"^{option}: "):
-        helpers.load(tasks.find("bidmc-hr"), source_in(tmp_path), **{option: value})

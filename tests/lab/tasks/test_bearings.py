@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tests.lab.tasks import helpers
 from unicornn.errors import BadValue, CorruptData
@@ -53,16 +52,6 @@ def test_windows_never_leave_their_recording(bearings_source, window):
             assert target.tolist() == labels[first].tolist()
 
 
-def test_windows_are_moved_in_training_only(bearings_source):
-    splits, again = (load(bearings_source[0], seed=seed) for seed in (0, 1))
-    first = helpers.everything(splits.train, 0).u
-    assert not torch.equal(first, helpers.everything(splits.train, 1).u)
-    assert not torch.equal(first, helpers.everything(again.train, 0).u)
-    assert torch.equal(helpers.everything(splits.valid).u, helpers.everything(again.valid).u)
-    both = splits.train.batch(torch.tensor([4, 1]), 3).u
-    assert torch.equal(splits.train.batch(torch.tensor([1]), 3).u, both[:, 1:])
-
-
 def test_validation_on_the_end_of_the_training_recordings(bearings_source):
     source, recordings, labels, loads = bearings_source
     lengths = np.array(list(map(len, recordings)))
@@ -95,12 +84,3 @@ def test_a_damaged_file_is_named(bearings_source, change, message):
     np.savez(path, **{name: value for name, value in (arrays | change).items() if value is not None})
     with pytest.raises(CorruptData, match=rf"bearings\.npz: .*{message}"):
         load(bearings_source[0])
-
-
-def test_real_data(real):
-    splits = helpers.load_real(TASK, real)
-    assert helpers.sizes(splits) == [220, 110, 110]
-    assert helpers.sizes(helpers.load(TASK, real, window=0)) == [22, 11, 11]
-    u = splits.train.batch(torch.arange(16), 0).u
-    assert u.shape == (12_000, 16, 1)
-    assert u.isfinite().all()

@@ -7,54 +7,57 @@ import torch
 
 from tests.lab.search.helpers import TASK, NeverRead
 from unicornn.errors import BadType, BadValue
-from unicornn.lab.tasks import Batch, Sequences, Splits
-from unicornn.lab.tasks._checked import load_checked
+from unicornn.lab import tasks
+from unicornn.lab.cli._app import source_in
+from unicornn.lab.tasks import Sequences, Splits
+from unicornn.lab.tasks._checked import SPLITS, load_checked
 
 
 class WithoutTarget:
     """A Split without ``target``: its sequences are checked one by one."""
 
     def __init__(self, base):
-        self.base = base
+        self.base, self.requested = base, []
 
     def __len__(self):
         return len(self.base)
 
     def batch(self, indices, draw):
+        self.requested.append((indices.tolist(), draw))
         return self.base.batch(indices, draw)
 
 
 TARGETS = {"classify": torch.arange(8) % 2, "regress": torch.linspace(0, 1, 8), "forecast": torch.rand(8, 20, 2)}
+WRAPPED = pytest.mark.parametrize("wrap", [lambda split: split, WithoutTarget], ids=["target", "no target"])
 
 
-def check(change=None, name="test", kind="classify", wrap=lambda split: split):
-    """Checks data of which ``change(u, target)`` has replaced one split."""
-
-    def load(source, options, seed):
-        splits = {}
-        for each in ("train", "valid", "test"):
-            data = torch.rand(8, 20, 2), TARGETS[kind].clone()
-            splits[each] = wrap(Sequences(*(change(*data) if change and each == name else data)))
-        return Splits(**splits)
-
-    return load_checked(dataclasses.replace(TASK, load=load, kind=kind), None, {}, 0)
+def check(load, names=SPLITS, kind="classify"):
+    return load_checked(dataclasses.replace(TASK, load=lambda *_: load, kind=kind, options={}), None, {}, 0, names)
 
 
-@pytest.mark.parametrize("wrap", [lambda split: split, WithoutTarget], ids=["with target", "without target"])
+def splits(kind="classify", wrap=lambda split: split, **changed):
+    """Valid data of a kind, of which each function of ``changed``, by the name of a split, changes (u, target)."""
+    data = {name: (torch.rand(8, 20, 2), TARGETS[kind].clone()) for name in SPLITS}
+    return Splits(**{n: wrap(Sequences(*(changed[n](*data[n]) if n in changed else data[n]))) for n in SPLITS})
+
+
+def replaced(sample, value):
+    return lambda u, target: (u, target.index_fill(0, torch.tensor(sample), value))
+
+
+@WRAPPED
 @pytest.mark.parametrize(
-    ("kind", "name", "sample", "value"),
+    ("kind", "sample", "value"),
     [
-        *(("classify", name, *bad) for name in ("train", "valid", "test") for bad in ((5, 2), (0, -1))),
-        *((kind, "valid", *bad) for kind in ("regress", "forecast") for bad in ((3, float("nan")), (0, float("inf")))),
+        ("classify", 5, 2),
+        ("classify", 0, -1),
+        *((k, 3, float(v)) for k in ("regress", "forecast") for v in ("nan", "inf")),
     ],
 )
+@pytest.mark.parametrize("name", SPLITS)
 def test_invalid_targets(kind, name, sample, value, wrap):
-    def change(u, target):
-        target[sample] = value
-        return u, target
-
     with pytest.raises(BadValue, match=rf"^{name}: .* got {value} in sample {sample}$"):
-        check(change, name, kind, wrap)
+        check(splits(kind, wrap, **{name: replaced(sample, value)}), kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -70,38 +73,43 @@ def test_invalid_targets(kind, name, sample, value, wrap):
     ],
     ids=["empty", "features", "dimensions", "integers", "no step", "float classes", "forecast"],
 )
-@pytest.mark.parametrize("name", ["train", "valid", "test"])
+@pytest.mark.parametrize("name", SPLITS)
 def test_invalid_shapes_and_dtypes(change, kind, error, name):
     with pytest.raises(error, match=f"^{name}: "):
-        check(change, name, kind)
-
-
-@pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("wrap", [lambda split: split, WithoutTarget], ids=["with target", "without target"])
-def test_valid_data_pass(kind, wrap):
-    assert len(check(kind=kind, wrap=wrap).train) == 8
-
-
-def test_splits_that_are_not_named_are_not_accessed():
-    def load(source, options, seed):
-        good = Sequences(torch.rand(8, 20, 2), torch.arange(8) % 2)
-        return Splits(good, good, NeverRead())
-
-    load_checked(dataclasses.replace(TASK, load=load), None, {}, 0, ("train", "valid"))
+        check(splits(kind, **{name: change}), kind=kind)
 
 
 def test_load_must_return_splits():
     with pytest.raises(BadType, match=r"^load: expected Splits of never-read, got NoneType"):
-        load_checked(dataclasses.replace(TASK, load=lambda *_: None), None, {}, 0)
+        check(None)
 
 
-def test_every_sequence_is_requested_once_if_there_are_no_targets():
-    requested = []
+@WRAPPED
+@pytest.mark.parametrize("kind", TARGETS)
+def test_only_the_named_splits_are_read_each_sequence_once(kind, wrap):
+    checked = check(splits(kind, wrap)._replace(test=NeverRead()), SPLITS[:2], kind)
+    for split, draw in zip(checked[:2], (0, -1), strict=True):
+        expected = [([i], draw) for i in (0, *range(8))]
+        assert getattr(split, "requested", expected) == expected
 
-    class Recorded(WithoutTarget):
-        def batch(self, indices, draw):
-            requested.append((indices.tolist(), draw))
-            return Batch(torch.zeros(5, len(indices), 2), torch.zeros(len(indices), dtype=torch.int64))
 
-    load_checked(dataclasses.replace(TASK, load=lambda *_: Splits(*[Recorded(range(3))] * 3)), None, {}, 0)
-    assert requested == [([i], draw) for draw in (0, -1, -1) for i in (0, 0, 1, 2)]
+INVALID = {
+    "recall": {
+        "N": [9, 1.5, 2**31], "sequences": [0], "short_epochs": [-1, 1],
+        "short_steps": [(5,), (20.5,), "soon", float("inf")],
+    },
+    "bidmc-hr": {"stretch": [-0.1, 1.0, float("nan")], "shift": [-1, 4000], "split": ["patients"]},
+    "speech": {"rate": [4000], "shift": [-1], "speed": [-0.1], "filter": [float("nan")]},
+    "cifar10-noise": {"short_epochs": [1.5], "steps": [31]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"), [(n, o, v) for n, options in INVALID.items() for o, vs in options.items() for v in vs]
+)
+def test_invalid_options_are_named_before_files_are_sought(tmp_path, name, option, value):
+    task = tasks.find(name)
+    with pytest.raises((BadValue, BadType), match=f"^(short_steps|{option}): "):
+        load_checked(task, source_in(tmp_path), task.defaults | {option: value}, 0)
+    with pytest.raises(BadValue, match=f"^{option}: .*found none"):
+        task.check({k: v for k, v in task.defaults.items() if k != option})

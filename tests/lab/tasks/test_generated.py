@@ -56,53 +56,26 @@ def test_sequences_are_new_in_training_and_fixed_in_evaluation(task):
         seen.append(helpers.everything(split).u)
     flat = torch.cat(seen, 1).transpose(0, 1).flatten(1).numpy()
     assert len(np.unique(flat, axis=0)) == len(flat) == 120
-
-
-@both_tasks
-def test_a_sequence_depends_on_its_index_and_the_epoch_alone(task):
-    train = load(task, N=30).train
-    both, one = train.batch(torch.tensor([7, 3]), 4), train.batch(torch.tensor([3]), 4)
-    assert torch.equal(one.u, both.u[:, 1:])
-    assert torch.equal(one.target, both.target[1:])
     for split in load(task, N=333, sequences=50, held_out=50)[:3]:  # targets are found without the sequences
         assert torch.equal(split.target, helpers.everything(split).target)
         assert split.target.dtype == helpers.everything(split).target.dtype
 
 
-@pytest.mark.parametrize("stages", [(20, 40), [20.0, 40.0], "20,40"])
+@pytest.mark.parametrize(
+    "stages", [(20, 40), [20.0, 40.0], resolve(RECALL, settings={"short_steps": "20,40"}).task_options["short_steps"]]
+)
 def test_lengths_grow_in_stages(stages):
-    if isinstance(stages, str):  # as on the command line
-        stages = resolve(RECALL, settings={"stages": stages}).task_options["stages"]
-    splits = load(RECALL, N=100, stages=stages, stage_epochs=2)
+    splits = load(RECALL, N=100, short_steps=stages, short_epochs=(2, 2))
     lengths = [len(splits.train.batch(torch.tensor([0]), epoch).u) for epoch in range(6)]
     assert lengths == [20, 20, 40, 40, 100, 100]
     assert len(splits.valid.batch(torch.tensor([0]), -1).u) == len(splits.test.batch(torch.tensor([0]), -1).u) == 100
-    assert len(load(RECALL, N=100, stages=20).train.batch(torch.tensor([0]), 0).u) == 20
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("N", 9),
-        ("N", 1.5),
-        ("sequences", 0),
-        ("held_out", 0),
-        ("stage_epochs", 0),
-        ("stages", (5,)),
-        ("stages", (20.5,)),
-        ("stages", "soon"),
-        ("stages", float("inf")),
-    ],
-)
-def test_invalid_options(name, value):
-    with pytest.raises((ValueError, TypeError), match=f"^{name}: "):
-        load(RECALL, **{name: value})
+    assert len(load(RECALL, N=100, short_steps=20, short_epochs=1).train.batch(torch.tensor([0]), 0).u) == 20
 
 
 def test_a_run_with_stages_is_resumed(tmp_path):
     def config(epochs):
-        settings = {"N": "60", "stages": "20,40", "sequences": "8", "held_out": "4", "epochs": epochs, "hidden_size": 4}
-        return resolve(RECALL, settings=settings)
+        small = {"N": 60, "sequences": 8, "held_out": 4, "epochs": epochs, "hidden_size": 4}
+        return resolve(RECALL, settings=small | {"short_epochs": "1,1", "short_steps": "20,40"})
 
     assert train(config(2), tmp_path / "run").result["epochs"] == 2
     resumed = train(config(4), tmp_path / "run", resume=True)

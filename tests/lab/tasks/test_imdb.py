@@ -113,7 +113,7 @@ def test_damaged_vectors(small_imdb, content):
         ("a<br /><br />b", "a b"),
         ("the U.S. in 1,000.50 well-known ways...", "the u.s. in 1,000.50 well - known ways ..."),
         ("'quoted' (10/10) -- café_naïve", "' quoted ' ( 10 / 10 ) -- café _ naïve"),
-        ("isn’t", "is n't"),
+        ("isn’t BAD...<br /><br />7.5/10", "is n't bad ... 7.5 / 10"),
         ("", ""),
     ],
 )

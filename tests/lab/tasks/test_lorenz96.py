@@ -38,9 +38,3 @@ def test_deviation_is_from_the_equilibrium(batch_of):
     torch.testing.assert_close(deviation.u, state.u - 0.9)
     torch.testing.assert_close(deviation.target, state.target)
     assert deviation.u[0].abs().max() <= 0.5
-
-
-def test_splits_differ_and_seeds_do_not(batch_of):
-    first = batch_of()
-    torch.testing.assert_close(first.u, batch_of(seed=1).u)
-    assert (first.u != batch_of(name="test").u).all(-1).any()

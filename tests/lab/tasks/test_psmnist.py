@@ -39,16 +39,6 @@ def test_pixels_and_labels(source, name):
         assert label_of.pop(tuple(x.tolist())) == y
 
 
-def test_the_split_depends_on_split_seed_only(source):
-    helpers.mnist(source.data)
-    first, same, other = (
-        helpers.everything(helpers.load(TASK, source, seed, split_seed=split_seed).valid).u
-        for seed, split_seed in ((0, 0), (1, 0), (0, 1))
-    )
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
-
-
 def test_missing_and_damaged_files(source):
     with pytest.raises(MissingData, match="train-images-idx3-ubyte"):
         helpers.load(TASK, source)

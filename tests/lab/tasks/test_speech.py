@@ -8,7 +8,7 @@ import soundfile
 import torch
 
 from tests.lab.tasks import helpers
-from unicornn.errors import BadValue, CorruptData
+from unicornn.errors import CorruptData
 from unicornn.lab.tasks import speech
 
 DIGITS, FORTY = speech.TASKS
@@ -66,21 +66,11 @@ def test_half_the_rate_is_the_same_signal(speech_source):
 
 def test_only_training_recordings_change(speech_source):
     splits = helpers.load(DIGITS, speech_source[0])
-    first, second = (helpers.everything(splits.train, draw).u for draw in (0, 1))
-    assert not torch.equal(first, second)
-    assert torch.equal(first, helpers.everything(splits.train, 0).u)
+    first = helpers.everything(splits.train, 0).u
     torch.testing.assert_close(first.std(0), torch.ones_like(first[0]))
     assert torch.equal(helpers.everything(splits.valid, 0).u, helpers.everything(splits.valid, 1).u)
     same = helpers.load(DIGITS, speech_source[0], shift=0, speed=0.0, noise=0.0, filter=0.0).train
     torch.testing.assert_close(helpers.everything(same, 0).u, helpers.everything(same, -1).u)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("rate", 4000), ("shift", -1), ("speed", -0.1), ("noise", -1.0), ("filter", float("nan"))]
-)
-def test_wrong_options(speech_source, name, value):
-    with pytest.raises(BadValue, match=f"^{name}: "):
-        helpers.load(DIGITS, speech_source[0], **{name: value})
 
 
 def test_damaged_files(speech_source):
@@ -99,10 +89,3 @@ def test_damaged_files(speech_source):
     (source.data / "speech/digits.csv").write_text("index,word,speaker,split\n0,zero,1,train\n")
     with pytest.raises(CorruptData, match="1 recordings"):
         helpers.load(DIGITS, source)
-
-
-def test_real_digits(real):
-    splits = helpers.load_real(DIGITS, real)
-    assert helpers.sizes(splits) == [1800, 600, 600]
-    assert splits.test.target.bincount().tolist() == [60] * 10
-    assert splits.test.batch(torch.arange(4), -1).u.shape == (16000, 4, 1)

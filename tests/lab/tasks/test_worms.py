@@ -158,20 +158,6 @@ def test_deviations_alone_classify_strains_that_differ_in_strength(worms44_sourc
     assert sum(right) == sum(tested) == 22
 
 
-def test_real_worms44(real):
-    splits = helpers.load_real(WORMS44, real)
-    assert helpers.sizes(splits) == [26, 9, 9]
-    batches = [helpers.everything(split) for split in splits[:3]]
-    assert torch.cat([batch.target for batch in batches]).bincount().tolist() == [10, 9, 9, 9, 7]
-    assert torch.cat([batch.lengths for batch in batches]).unique().tolist() == [17_678, 17_984]
-
-
-def test_real_eigenworms(real):
-    splits = helpers.load_real(EIGENWORMS, real)
-    assert helpers.sizes(splits) == [181, 39, 39]
-    assert splits.train.batch(torch.arange(2), 0).u.shape == (17_984, 2, 6)
-
-
 def test_real_ts(real):
     """A real file of the archive that EigenWorms is in."""
     path = real.data / "uea" / "AtrialFibrillation_TRAIN.ts"

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from unicornn.lab import training
-from unicornn.lab.tasks import Sequences, Splits, Task, Training
+from unicornn.lab.tasks import Number, Sequences, Splits, Task, Training
 from unicornn.lab.training._trainer import TaskTrainer
 
 
@@ -30,7 +30,7 @@ TASK = Task(
     size="little",
     models={"unicornn": {"hidden_size": 8, "num_layers": 2, "dt": 0.3, "dropout": 0.2}},
     training=Training(lr=1e-2, batch_size=8, epochs=3, drop_after=2),
-    options={"n": (50,), "N": (20,), "mode": ("plain", "fancy")},
+    options={"n": Number(50), "N": Number(20), "mode": ("plain", "fancy")},
     variants={"wide": {"hidden_size": 16, "lr": 1e-3}, "others": {"nobody_knows": 1}},
 )
 

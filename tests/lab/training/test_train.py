@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
 from tests.lab.training import helpers
@@ -49,7 +50,9 @@ def test_the_files_of_a_run(tmp_path):
     assert value == run.result["test"] == pytest.approx((arrays["target"] == arrays["prediction"]).mean())
     assert np.array_equal(run.predictions["prediction"], arrays["prediction"])
     assert run.environment["versions"]["torch"] == torch.__version__
-    assert list((run.path / "tensorboard").glob("events*"))
+    curves = EventAccumulator(str(run.path / "tensorboard")).Reload()
+    assert [event.step for event in curves.Scalars("valid")] == [1, 2, 3]
+    assert [event.value for event in curves.Scalars("valid")] == pytest.approx(run.metrics["valid"].tolist())
 
 
 def test_same_seed_same_result_other_seed_another(tmp_path):

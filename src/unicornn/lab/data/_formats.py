@@ -47,6 +47,22 @@ def read_npz(path: Path, *names: str) -> dict[str, np.ndarray]:
         raise CorruptData(f"{path}: expected an .npz {expected}: {error}") from error
 
 
+def read_recordings(path: Path, dimensions: int, *labels: str) -> list[np.ndarray]:
+    """An .npz of recordings one after another: ``values`` (all steps, ...), ``lengths`` (n,), and ``labels`` (n,)."""
+    values, lengths, *others = read_npz(path, "values", "lengths", *labels).values()
+    if not all(a.shape == lengths.shape and a.ndim == 1 and a.dtype.kind in "iu" for a in (lengths, *others)):
+        shapes = ", ".join(f"{a.dtype} {a.shape}" for a in (lengths, *others))
+        raise CorruptData(f"{path}: expected integers lengths, {', '.join(labels)} of the same shape, got {shapes}")
+    if values.ndim != dimensions or not len(lengths) or lengths.min() < 1 or lengths.sum() != len(values):
+        raise CorruptData(
+            f"{path}: expected as many values as the lengths add up to, got values {values.shape} and {lengths.shape} "
+            f"lengths of sum {lengths.sum()}"
+        )
+    if not np.isfinite(values).all():
+        raise CorruptData(f"{path}: expected finite values, got {np.count_nonzero(~np.isfinite(values))} that are not")
+    return [values, *(array.astype(np.int64) for array in (lengths, *others))]
+
+
 def read_cifar10(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 3, 32, 32) and labels (n,) of one of CIFAR-10's binary files; ``name`` is used in errors."""
     record = 1 + 3 * 32 * 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unicornn.lab.tasks._base import Batch as Batch
+from unicornn.lab.tasks._base import Number as Number
 from unicornn.lab.tasks._base import Quoted as Quoted
 from unicornn.lab.tasks._base import Sequences as Sequences
 from unicornn.lab.tasks._base import Split as Split

@@ -79,8 +79,6 @@ class Sequences:
         u: Sequences (n, N, d), or integers (n, N) for text.
         target: Targets (n,) or (n, N, k).
         lengths: Lengths (n,), or None if all sequences have N steps.
-        change: Function called with the chosen u (b, N, d), their indices (b,) and the draw; returns the network's
-            input (b, N', d).
 
     Example:
         >>> import torch
@@ -93,7 +91,6 @@ class Sequences:
     u: Tensor | np.ndarray
     target: Tensor
     lengths: Tensor | None = None
-    change: Callable[[Tensor, Tensor, int], Tensor] | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("target", self.target), ("lengths", self.lengths)):
@@ -105,8 +102,6 @@ class Sequences:
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
         u = self.u[indices] if isinstance(self.u, Tensor) else torch.from_numpy(self.u[indices.numpy()])
-        if self.change is not None:
-            u = self.change(u, indices, draw)
         target, lengths = self.target[indices], None if self.lengths is None else self.lengths[indices]
         if lengths is not None:
             longest = int(lengths.max())
@@ -204,6 +199,37 @@ class Quoted(NamedTuple):
     only: Mapping[str, Any] = {}
 
 
+class Number(NamedTuple):
+    """An option of a task that takes any number within limits: an integer if the default is one, several integers if
+    the default is a tuple.
+
+    Example:
+        >>> from unicornn.lab.tasks import Number
+        >>> Number(1000, least=10).check("N", 9)
+        Traceback (most recent call last):
+        ...
+        unicornn.errors.BadValue: N: expected an integer >= 10, got 9
+    """
+
+    default: Any
+    least: float = 0
+    below: float = 2**31
+
+    def check(self, name: str, value: Any) -> Any:
+        """Returns a valid value; several integers may be given as floats, as the command line and config.json do."""
+        least = int(self.least)
+        if isinstance(self.default, tuple):
+            try:
+                numbers = [int(n) if n == int(n) else n for n in (value if isinstance(value, Sequence) else [value])]
+            except (TypeError, ValueError, OverflowError):
+                raise BadType(f"{name}: expected integers such as 1000,10000, got {value!r}") from None
+            return tuple(checks.integer(name, number, least, int(self.below) - 1) for number in numbers)
+        if isinstance(self.default, int):
+            return checks.integer(name, value, least, int(self.below) - 1)
+        limits = f"a number in [{self.least:g}, {self.below:g})"
+        return checks.number(name, value, limits, lambda x: self.least <= x < self.below)
+
+
 @dataclass(frozen=True)
 class Task:
     """An experiment. Write a file with ``TASK = Task(...)`` and pass its path to ``unicornn train``.
@@ -218,8 +244,7 @@ class Task:
         size: Size of the data, such as "60,000 images, N = 784, d = 1".
         models: Constructor arguments of each model with published settings.
         training: Settings of the training.
-        options: Possible values of each option of the task, the default first. A single number is a default that may be
-            replaced by any number, a single tuple one that may be replaced by any numbers.
+        options: Options of the task: a ``Number``, or the possible values, the default first.
         variants: Named sets of changes to any of the above: ``{"256": {"hidden_size": 256, "lr": 2.51e-3}}``.
         paper: Published results.
         files: Data files; empty if the data are generated or come with a library.
@@ -243,7 +268,7 @@ class Task:
     size: str
     models: Mapping[str, Mapping[str, Any]]
     training: Training
-    options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    options: Mapping[str, Number | Sequence[Any]] = field(default_factory=dict)
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     paper: Sequence[Quoted] = ()
     files: Sequence[File] = ()
@@ -260,22 +285,32 @@ class Task:
     def metric(self) -> Metric:
         return KINDS[self.kind]
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each option."""
+        return {name: o.default if isinstance(o, Number) else o[0] for name, o in self.options.items()}
 
-def integer_list(name: str, value: Any, least: int) -> list[int]:
-    """The integers of an option given as one number or several, by the command line or by config.json.
+    def check(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The value of each option, if all are there and valid."""
+        for name, option in self.options.items():
+            if name not in options:
+                raise BadValue(f"{name}: expected a value of this option of {self.name}, found none")
+            if not isinstance(option, Number) and options[name] not in option:
+                raise BadValue(f"{name}: expected one of {', '.join(map(str, option))}, got {options[name]!r}")
+        return {n: o.check(n, options[n]) if isinstance(o, Number) else options[n] for n, o in self.options.items()}
 
-    Example:
-        >>> integer_list("stages", [20.0, 40], least=1)
-        [20, 40]
+
+def epoch_lengths(options: Mapping[str, Any], full: int) -> tuple[int, ...]:
+    """Length of the sequences in each of the first training epochs, then the full one, which holds for all later ones.
+
+    By the options ``short_epochs`` and ``short_steps``: numbers of epochs, and of steps in these.
     """
-    numbers = value if isinstance(value, (tuple, list)) else [value]
-    try:
-        rounded = [int(number) if number == int(number) else number for number in numbers]
-    except (TypeError, ValueError, OverflowError):
-        raise BadType(f"{name}: expected integers such as 1000,10000, got {value!r}") from None
-    return [checks.integer(name, number, least) for number in rounded]
+    epochs, steps = options["short_epochs"], options["short_steps"]
+    if len(epochs) != len(steps):
+        raise BadValue(f"short_steps: expected {len(epochs)} numbers, as in short_epochs, got {len(steps)}")
+    return *(n for k, n in zip(epochs, steps, strict=True) for _ in range(k)), full
 
 
 def length_in_epoch(lengths: Sequence[int], draw: int) -> int:
-    """Length of the sequences in epoch ``draw``; the last one in later epochs, and in validation and test (-1)."""
+    """Length of the sequences in epoch ``draw``; in validation and test (-1) the last one."""
     return lengths[min(draw, len(lengths) - 1)] if draw >= 0 else lengths[-1]

@@ -18,11 +18,11 @@ SPLITS = ("train", "valid", "test")
 def load_checked(
     task: Task, source: Source, options: Mapping[str, Any], seed: int, names: Sequence[str] = SPLITS
 ) -> Splits:
-    """The task's splits, after checking those in ``names``: at least one sequence, valid shapes and targets.
+    """The task's splits, after checking the options and the splits in ``names``: sequences, shapes and targets.
 
     The others are not accessed: a search does not even count the test set.
     """
-    splits = task.load(source, options, seed)
+    splits = task.load(source, task.check(options), seed)
     if not isinstance(splits, Splits):
         raise BadType(f"load: expected Splits of {task.name}, got {type(splits).__name__}")
     for name in names:

@@ -15,77 +15,54 @@ from torch import Tensor
 
 from unicornn.lab.tasks._base import Batch, Split, Splits
 
+Change = Callable[[Batch, Tensor, int], Batch]  # of a batch, its indices and the draw
+
 SHIFTED_PIECES = 3  # of a shifted sequence, in validation and test
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A Split with the sequences ``rows`` (n,) of another one, without a copy."""
+class View:
+    """A Split with the sequences ``rows`` (n,) of another one, after ``change(batch, indices, draw)``; no copy."""
 
     base: Split
-    rows: np.ndarray
+    rows: np.ndarray | None = None
+    change: Change | None = None
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.base) if self.rows is None else len(self.rows)
 
     @property
     def sizes(self) -> Tensor | None:
-        """Length of each sequence (n,), if the other split has them."""
-        sizes: Tensor | None = getattr(self.base, "sizes", None)
-        return None if sizes is None else sizes[torch.from_numpy(self.rows)]
-
-    @property
-    def target(self) -> Tensor:
-        target: Tensor = self.base.target[torch.from_numpy(self.rows)]  # type: ignore[attr-defined]
-        return target
-
-    def batch(self, indices: Tensor, draw: int) -> Batch:
-        return self.base.batch(torch.from_numpy(self.rows[indices.numpy()]), draw)
-
-
-@dataclass(frozen=True)
-class Augmented:
-    """A Split whose batches are those of another one after ``change(batch, indices, draw)``."""
-
-    base: Split
-    change: Callable[[Batch, Tensor, int], Batch]
-
-    def __len__(self) -> int:
-        return len(self.base)
+        """Length of each sequence (n,), if the other split has them and nothing is changed."""
+        sizes: Tensor | None = None if self.change else getattr(self.base, "sizes", None)
+        return None if sizes is None else sizes[self._in_base(torch.arange(len(self)))]
 
     @property
     def target(self) -> Tensor:
         target: Tensor = self.base.target  # type: ignore[attr-defined]
-        return target
+        return target[self._in_base(torch.arange(len(self)))]
 
     def batch(self, indices: Tensor, draw: int) -> Batch:
-        return self.change(self.base.batch(indices, draw), indices, draw)
+        batch = self.base.batch(self._in_base(indices), draw)
+        return batch if self.change is None else self.change(batch, indices, draw)
+
+    def _in_base(self, indices: Tensor) -> Tensor:
+        return indices if self.rows is None else torch.from_numpy(self.rows)[indices]
 
 
 @dataclass(frozen=True)
 class Slices:
-    """A Split of standardised slices of one long array, which may overlap and are cut when they are requested.
+    """A Split of standardised slices of one long array, which may overlap and are cut when they are requested."""
 
-    Args:
-        values: Steps of all recordings, (steps, d) in float32, or integers (steps,) for text; may be memory-mapped.
-        begin: First step of each slice (n,).
-        lengths: Number of steps of each slice (n,).
-        target: Targets (n,).
-        mean, deviation: Subtracted from the values, and their divisor; each (d,).
-        times: Steps to keep, in rising order, counted from the beginning of each slice; all if None.
-        jitter: Largest number of steps (n,) by which a slice is moved towards the end in training, at random.
-        seed: Seed of these moves.
-    """
-
-    values: np.ndarray
-    begin: np.ndarray
-    lengths: np.ndarray
-    target: Tensor
-    mean: np.ndarray | float = 0.0
-    deviation: np.ndarray | float = 1.0
-    times: np.ndarray | None = None
-    jitter: np.ndarray | None = None
-    seed: int = 0
+    values: np.ndarray  # steps of all recordings, (steps, d) in float32, or integers (steps,) for text
+    begin: np.ndarray  # first step of each slice (n,)
+    lengths: np.ndarray  # number of steps of each slice (n,)
+    target: Tensor  # (n,)
+    mean: np.ndarray | float = 0.0  # subtracted from the values, (d,)
+    deviation: np.ndarray | float = 1.0  # divisor of the values, (d,)
+    times: np.ndarray | None = None  # steps to keep, in rising order, from the beginning of each slice; all if None
+    jitter: np.ndarray | None = None  # (n,) most steps by which a slice is moved towards the end in training
+    seed: int = 0  # of these moves, which are random
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -107,7 +84,7 @@ class Slices:
 
 def split_rows(base: Split, rows: Sequence[np.ndarray], embedding: Tensor | None = None) -> Splits:
     """Training, validation and test set, each given by its rows of one Split."""
-    train, valid, test = (Rows(base, each) for each in rows)
+    train, valid, test = (View(base, each) for each in rows)
     return Splits(train, valid, test, embedding)
 
 

@@ -8,18 +8,16 @@ neighbouring window in training, and one that has learned the motor's speed inst
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.data._formats import read_npz
-from unicornn.lab.tasks._base import Splits, Task, Training
+from unicornn.lab.data._formats import read_recordings
+from unicornn.lab.tasks._base import Number, Splits, Task, Training
 from unicornn.lab.tasks._views import Slices
 
 FAULTS, LOADS, VALID_LOAD, TEST_LOAD = 11, 4, 2, 3
@@ -32,27 +30,12 @@ FILE = File(
 )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All samples; length, fault and load of each recording."""
-    values, lengths, labels, loads = read_npz(path, "values", "lengths", "labels", "loads").values()
-    shapes = values.ndim == lengths.ndim == 1 and lengths.shape == labels.shape == loads.shape
-    if not shapes or not len(lengths) or lengths.min() < 1 or lengths.sum() != len(values):
-        raise CorruptData(
-            f"{path}: expected lengths, labels and loads of the same shape, and as many values as the lengths add up "
-            f"to, got lengths {lengths.shape} of sum {lengths.sum()}, labels {labels.shape}, loads {loads.shape}, "
-            f"values {values.shape}"
-        )
-    if not (np.isin(labels, range(FAULTS)).all() and set(loads.tolist()) == set(range(LOADS))):
-        raise CorruptData(f"{path}: expected labels from 0 to {FAULTS - 1} and all loads from 0 to {LOADS - 1}")
-    if not np.isfinite(values).all():
-        raise CorruptData(f"{path}: expected finite values, got {np.count_nonzero(~np.isfinite(values))} that are not")
-    return values, lengths.astype(np.int64), labels.astype(np.int64), loads
-
-
 def load_bearings(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
-    values, lengths, labels, loads = _read(path)
-    window, begin = checks.integer("window", options["window"], 0), np.cumsum(lengths) - lengths
+    values, lengths, labels, loads = read_recordings(path, 1, "labels", "loads")
+    if not (np.isin(labels, range(FAULTS)).all() and set(loads.tolist()) == set(range(LOADS))):
+        raise CorruptData(f"{path}: expected labels from 0 to {FAULTS - 1} and all loads from 0 to {LOADS - 1}")
+    begin = np.cumsum(lengths) - lengths
     if options["validation"] == "load":
         rows = loads < VALID_LOAD, loads == VALID_LOAD, loads == TEST_LOAD
         recordings = [(begin[r], lengths[r], labels[r]) for r in rows]
@@ -67,7 +50,7 @@ def load_bearings(source: Source, options: Mapping[str, Any], seed: int) -> Spli
     train_values = np.concatenate([values[b : b + n] for b, n in zip(*recordings[0][:2], strict=True)])
     standard = (values - train_values.mean(dtype=np.float64)) / train_values.std(dtype=np.float64)
     column = standard.astype(np.float32)[:, None]
-    train, valid, test = (_windows(column, *each, window, seed) for each in recordings)
+    train, valid, test = (_windows(column, *each, options["window"], seed) for each in recordings)
     return Splits(train, valid, test)
 
 
@@ -115,7 +98,7 @@ TASK = Task(
         "cornn": {"hidden_size": 64},
     },
     training=Training(lr=1e-2, batch_size=16, epochs=30, schedule="onecycle", clip=1.0, eval_batch_size=32),
-    options={"window": (12_000,), "validation": ("load", "end")},
+    options={"window": Number(12_000), "validation": ("load", "end")},
     variants={"whole": {"window": 0}, "frames": FRAMES_VARIANT},
     files=[FILE],
     protocol="Trained on loads 0 and 1, validated on load 2, tested on load 3: selecting the epoch on an unseen load "

@@ -20,22 +20,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from unicornn.errors import BadValue, CorruptData
+from unicornn.errors import CorruptData
 from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import split_70_15_15, split_groups_70_15_15
-from unicornn.lab.tasks._base import Quoted, Split, Splits, Task, Training
+from unicornn.lab.tasks._base import Number, Quoted, Split, Splits, Task, Training
 from unicornn.lab.tasks._views import (
-    Augmented,
     Slices,
+    View,
     mean_and_deviation,
     moments,
     shift,
     split_rows,
     standardised,
     stretch,
-)  # fmt: skip
+)
 
 HZ, SECONDS, EVERY = 125, 32, 3
 N = HZ * SECONDS
@@ -134,10 +134,6 @@ def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
 def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``name``: "RESP" or "HR"."""
     by, steps = options["stretch"], options["shift"]
-    if not 0 <= by < 1:
-        raise BadValue(f"stretch: expected a number in [0, 1), got {by}")
-    if not 0 <= steps < N:
-        raise BadValue(f"shift: expected a number of steps from 0 to below {N}, got {steps}")
     paths = list(dict.fromkeys(source.find(*FILES)))
     settings = f"{SECONDS} s every {EVERY} s, rate 0 is missing, aligned by time, moments"
     arrays = source.cached("bidmc", paths, settings, lambda: _parse(paths))
@@ -154,12 +150,12 @@ def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int)
     statistics = mean_and_deviation(arrays["moments"], rows[0])
     windows: Split = Slices(arrays["signals"], begin, np.full(len(begin), N), target, *statistics)
     if options["scale"] == "window":
-        windows = Augmented(windows, standardised)
+        windows = View(windows, change=standardised)
     splits = split_rows(windows, rows)
     if by:
-        splits = splits._replace(train=Augmented(splits.train, partial(stretch, by=by, seed=seed)))
+        splits = splits._replace(train=View(splits.train, change=partial(stretch, by=by, seed=seed)))
     if steps:
-        train, valid, test = (Augmented(split, partial(shift, steps=steps, seed=seed)) for split in splits[:3])
+        train, valid, test = (View(split, change=partial(shift, steps=steps, seed=seed)) for split in splits[:3])
         splits = Splits(train, valid, test)
     return splits
 
@@ -195,9 +191,9 @@ def _task(
         training=Training(lr=lr, batch_size=32, epochs=500, drop_after=250),
         options={
             "split": ("random", "recording", "patient"),
-            "split_seed": (0,),
-            "stretch": (0.0,),
-            "shift": (0,),
+            "split_seed": Number(0),
+            "stretch": Number(0.0, below=1),
+            "shift": Number(0, below=N),
             "scale": ("training", "window"),
         },
         variants={"frames": FRAMES_VARIANT},

@@ -14,14 +14,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_cifar10
 from unicornn.lab.data._splits import random_split
-from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training, integer_list, length_in_epoch
-from unicornn.lab.tasks._views import Rows
+from unicornn.lab.tasks._base import (
+    Batch,
+    Number,
+    Quoted,
+    Sequences,
+    Splits,
+    Task,
+    Training,
+    epoch_lengths,
+    length_in_epoch,
+)
+from unicornn.lab.tasks._views import View
 
 N, ROWS, D = 1000, 32, 96
 MEAN_AND_DEVIATION = 0.4734, 0.2516  # of all pixels of the training images, in [0, 1]
@@ -37,27 +46,25 @@ BATCHES = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
 
 @dataclass(frozen=True)
 class Padded:
-    """Rows (b, 32, 96) of bytes to sequences (b, N, 96): the pixels, then noise.
+    """Rows (32, b, 96) of bytes to sequences (N, b, 96): the pixels, then noise.
 
-    Args:
-        noise: "fresh": uniform, different for every image and epoch, always the same with draw -1. "shared": N(0, 1),
-            the same for all images.
-        seed: Seed of the noise in training; the noise of validation and test is the same for all seeds.
-        first: Number of the first image, so that no test image shares its noise with a training image.
-        lengths: N of each training epoch; the last one also holds for later epochs, validation and test.
-        mean, deviation: Subtracted from pixels and uniform noise, and their divisor.
-        flip: Mirror a random half of the images (left and right) in every training epoch.
+    The noise is "fresh": uniform, different for every image and epoch, always the same with draw -1; or "shared":
+    N(0, 1), the same for all images.
     """
 
     noise: str
-    seed: int
-    first: int
-    lengths: tuple[int, ...] = (N,)
-    mean: float = 0.0
-    deviation: float = 1.0
-    flip: bool = False
+    seed: int  # of the noise in training; that of validation and test is the same for all seeds
+    first: int  # number of the first image, so that no test image shares its noise with a training image
+    lengths: tuple[int, ...] = (N,)  # see ``epoch_lengths``
+    mean: float = 0.0  # subtracted from pixels and uniform noise
+    deviation: float = 1.0  # their divisor
+    flip: bool = False  # whether to mirror a random half of the images (left and right) in every training epoch
 
-    def __call__(self, rows: Tensor, indices: Tensor, draw: int) -> Tensor:
+    def __call__(self, batch: Batch, indices: Tensor, draw: int) -> Batch:
+        return batch._replace(u=self._padded(batch.u.transpose(0, 1), indices, draw).transpose(0, 1))
+
+    def _padded(self, rows: Tensor, indices: Tensor, draw: int) -> Tensor:
+        """Rows (b, 32, 96) to sequences (b, N, 96)."""
         steps = length_in_epoch(self.lengths, draw)
         if self.flip and draw >= 0:
             swapped = [_random(self.seed, index, draw, 1).random() < 0.5 for index in (self.first + indices).tolist()]
@@ -96,33 +103,22 @@ def _parse(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def _epoch_lengths(options: Mapping[str, Any]) -> tuple[int, ...]:
-    """Sequence lengths of the first epochs, from short_epochs and short_steps, and then the full one."""
-    full = checks.integer("steps", options["steps"], ROWS)
-    epochs, steps = (
-        integer_list(name, options[name], least) for name, least in (("short_epochs", 0), ("short_steps", ROWS))
-    )
-    if len(epochs) != len(steps):
-        raise BadValue(f"short_steps: expected {len(epochs)} numbers, as in short_epochs, got {len(steps)}")
-    return *(n for k, n in zip(epochs, steps, strict=True) for _ in range(k)), full
-
-
 def load_cifar10_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
-    images, lengths = checks.integer("images", options["images"], 0), _epoch_lengths(options)
+    images, lengths = options["images"], epoch_lengths(options, options["steps"])
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
     statistics = MEAN_AND_DEVIATION if options["pixels"] == "standardised" else (0.0, 1.0)
     splits, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
         padded = Padded(options["noise"], seed, first, lengths, *statistics, options["flip"])
-        splits.append(Sequences(arrays[name], target, change=padded))
+        splits.append(View(Sequences(arrays[name], target), change=padded))
         first += len(target)
     train, test = splits
     rows, valid = random_split(len(train), (len(train) // 25,), options["split_seed"])
     if images > len(rows):
         raise BadValue(f"images: expected at most the {len(rows)} of the training set, got {images}")
-    return Splits(Rows(train, rows[: images or None]), Rows(train, valid), test)
+    return Splits(View(train, rows[: images or None]), View(train, valid), test)
 
 
 TASK = Task(
@@ -141,13 +137,13 @@ TASK = Task(
     training=Training(lr=3.14e-2, batch_size=30, epochs=500, drop_after=250),
     options={
         "noise": ("fresh", "shared"),
-        "steps": (N,),
-        "images": (0,),
+        "steps": Number(N, least=ROWS),
+        "images": Number(0),
         "pixels": ("raw", "standardised"),
         "flip": (False, True),
-        "short_epochs": ((0,),),
-        "short_steps": ((100,),),
-        "split_seed": (0,),
+        "short_epochs": Number((0,)),
+        "short_steps": Number((100,), least=ROWS),
+        "split_seed": Number(0),
     },
     variants={"authors": {"lr": 3.14e-3, "noise": "shared"}},
     paper=(

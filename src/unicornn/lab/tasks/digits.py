@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Sequences, Splits, Task, Training
+from unicornn.lab.tasks._base import Batch, Sequences, Splits, Task, Training
+from unicornn.lab.tasks._views import Change, View
 
 N = 1000
 
@@ -27,25 +28,22 @@ def _load_digits() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images.reshape(-1, 8, 8)).float(), torch.from_numpy(classes)
 
 
-def _stratified(u: Tensor, target: Tensor, change: Callable[[Tensor, Tensor, int], Tensor] | None = None) -> Splits:
+def _stratified(u: Tensor, target: Tensor, change: Change | None = None) -> Splits:
     """60 / 20 / 20 %, the same for every seed."""
     from sklearn.model_selection import train_test_split
 
     rest, test_rows = train_test_split(np.arange(len(u)), test_size=0.2, stratify=target, random_state=0)
     train_rows, valid_rows = train_test_split(rest, test_size=0.25, stratify=target[rest], random_state=0)
-    train, valid, test = (Sequences(u[r], target[r], change=change) for r in (train_rows, valid_rows, test_rows))
+    train, valid, test = (View(Sequences(u[r], target[r]), change=change) for r in (train_rows, valid_rows, test_rows))
     return Splits(train, valid, test)
 
 
-def noise_padded(rows: Tensor, indices: Tensor, draw: int) -> Tensor:
-    """Rows (b, 8, 8), then uniform noise in [0, 16] up to N, which depends on the image's index and the epoch."""
-    u = torch.empty(len(rows), N, rows.shape[2])
-    u[:, : rows.shape[1]] = rows
+def noise_padded(batch: Batch, indices: Tensor, draw: int) -> Batch:
+    """Rows (8, b, 8), then uniform noise in [0, 16] up to N, which depends on the image's index and the epoch."""
+    noise = torch.empty(len(indices), N - len(batch.u), batch.u.shape[2])
     for i, index in enumerate(indices.tolist()):
-        noise = np.random.Generator(np.random.SFC64([index, draw + 1]))
-        noise.random(dtype=np.float32, out=u[i, rows.shape[1] :].numpy())
-    u[:, rows.shape[1] :] *= 16
-    return u
+        np.random.Generator(np.random.SFC64([index, draw + 1])).random(dtype=np.float32, out=noise[i].numpy())
+    return batch._replace(u=torch.cat([batch.u, 16 * noise.transpose(0, 1)]))
 
 
 def load_digits_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:

@@ -1,7 +1,8 @@
 """Two tasks with generated sequences of any length: recall and adding. There is nothing to download or to store.
 
 Training sequences are new in every epoch, so no sequence is seen twice; those of validation and test never change,
-whatever the seed. ``stages`` lengthens them: a network trained on short sequences is a good start for long ones.
+whatever the seed. ``short_epochs`` and ``short_steps`` make the first ones shorter: a network trained on short
+sequences is a good start for long ones.
 
 recall: one of ten symbols is shown during the first ten steps and has to be named at the end; two other channels carry
 white noise throughout. The network has to keep the symbol for N steps of noise (``--set N=1000000`` for a million).
@@ -15,7 +16,7 @@ was driven.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,9 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn import _checks as checks
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Batch, Splits, Task, Training, integer_list, length_in_epoch
+from unicornn.lab.tasks._base import Batch, Number, Splits, Task, Training, epoch_lengths, length_in_epoch
 
 Make = Callable[[np.random.Generator, np.ndarray], float]
 
@@ -35,26 +35,15 @@ SYMBOLS, SHOWN_STEPS, NOISY = 10, 10, 2
 
 @dataclass(frozen=True)
 class Generated:
-    """A Split whose sequences are made by a function from a generator of random numbers.
+    """A Split whose sequences are made by a function from a generator of random numbers."""
 
-    Args:
-        make: Called with the generator and zeros (N, d), which it fills; returns the target, which must depend on its
-            first random numbers only, not on N.
-        n: Number of sequences.
-        d: Number of input features.
-        least: Smallest N that ``make`` can fill.
-        lengths: N of each training epoch; the last one also holds for later epochs, validation and test.
-        seed: Seed of these sequences; two splits with different seeds have no sequence in common.
-        dtype: Dtype of the target.
-    """
-
-    make: Make
-    n: int
+    make: Make  # fills zeros (N, d) and returns the target, which depends on the first random numbers only, not on N
+    n: int  # number of sequences
     d: int
-    least: int
-    lengths: tuple[int, ...]
-    seed: tuple[int, ...]
-    dtype: torch.dtype
+    least: int  # smallest N that ``make`` can fill
+    lengths: tuple[int, ...]  # see ``epoch_lengths``
+    seed: tuple[int, ...]  # two splits with different seeds have no sequence in common
+    dtype: torch.dtype  # of the target
 
     def __len__(self) -> int:
         return self.n
@@ -97,26 +86,25 @@ def _load_generated(
     make: Make, d: int, least: int, dtype: torch.dtype, source: Source, options: Mapping[str, Any], seed: int
 ) -> Splits:
     """Training, validation and test set; ``least`` is the smallest possible N."""
-    N, n, held_out, stage_epochs = (
-        checks.integer(name, options[name], low)
-        for name, low in (("N", least), ("sequences", 1), ("held_out", 1), ("stage_epochs", 1))
-    )
-    stages = integer_list("stages", options["stages"], least)
-    lengths = (*(stage for stage in stages for _ in range(stage_epochs)), N)
+    N, held_out = options["N"], options["held_out"]
     return Splits(
-        Generated(make, n, d, least, lengths, (0, seed), dtype),
+        Generated(make, options["sequences"], d, least, epoch_lengths(options, N), (0, seed), dtype),
         Generated(make, held_out, d, least, (N,), (1,), dtype),
         Generated(make, held_out, d, least, (N,), (2,), dtype),
     )
 
 
-_OPTIONS: dict[str, Sequence[Any]] = {
-    "N": (1000,), "sequences": (1000,), "held_out": (200,), "stages": ((),), "stage_epochs": (1,),
-}  # fmt: skip
+def _options(least: int) -> dict[str, Number]:
+    return {
+        "N": Number(1000, least), "sequences": Number(1000, least=1), "held_out": Number(200, least=1),
+        "short_epochs": Number(()), "short_steps": Number((), least),
+    }  # fmt: skip
+
+
 _PROTOCOL = (
     "Generated: `sequences` new training sequences in every epoch; `held_out` sequences each in validation and test, "
-    "the same for all seeds and always of full length N. With stages=1000,10000 the sequences of the first "
-    "stage_epochs epochs have 1,000 steps, those of the next stage_epochs epochs 10,000, and all later ones N."
+    "the same for all seeds and always of full length N. In the first short_epochs epochs, training sequences have "
+    "short_steps steps; several numbers for both are consecutive stages."
 )
 
 TASKS = [
@@ -133,7 +121,7 @@ TASKS = [
             "lstm": {"hidden_size": 32},
         },
         training=Training(lr=1e-2, batch_size=32, epochs=20, schedule="onecycle", clip=1.0, eval_batch_size=32),
-        options=_OPTIONS,
+        options=_options(SHOWN_STEPS),
         protocol=f"{_PROTOCOL} Guessing is right in 10 % of all cases. Ours, not the paper's.",
     ),
     Task(
@@ -157,7 +145,7 @@ TASKS = [
             "lstm": {"hidden_size": 64},
         },
         training=Training(lr=1e-2, batch_size=64, epochs=100, schedule="onecycle", clip=1.0, eval_batch_size=64),
-        options=_OPTIONS,
+        options=_options(2),
         protocol=f"{_PROTOCOL} The RMSE of always answering 1 is 0.408; a mean square error of 0.01 is an RMSE of 0.1. "
         "Ours, not the paper's.",
     ),

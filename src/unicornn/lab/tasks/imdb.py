@@ -22,7 +22,7 @@ from unicornn.errors import CorruptData
 from unicornn.lab.data._archives import members, opened
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import random_split
-from unicornn.lab.tasks._base import Batch, Quoted, Splits, Task, Training
+from unicornn.lab.tasks._base import Batch, Number, Quoted, Splits, Task, Training
 from unicornn.lab.tasks._views import Slices, split_rows
 
 WORDS, D = 25_000, 100
@@ -51,13 +51,7 @@ _TOKEN = re.compile(
 
 
 def tokenise(text: str) -> list[str]:
-    """The words of a text.
-
-    Example:
-        >>> from unicornn.lab.tasks.imdb import tokenise
-        >>> tokenise("It isn't BAD...<br /><br />7.5/10")
-        ['it', 'is', "n't", 'bad', '...', '7.5', '/', '10']
-    """
+    """The words of a text."""
     return _TOKEN.findall(text.replace("<br />", " ").replace("’", "'").lower())
 
 
@@ -200,8 +194,8 @@ TASK = Task(
     options={
         "lengths": ("honoured", "padded"),
         "tokens": ("own", "spacy"),
-        "embedding_dropout": (0.65,),
-        "split_seed": (0,),
+        "embedding_dropout": Number(0.65, below=1),
+        "split_seed": Number(0),
     },
     variants={"authors": {"lr": 1.64e-4, "eval_batch_size": 32, "lengths": "padded", "tokens": "spacy"}},
     paper=(

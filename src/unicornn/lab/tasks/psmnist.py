@@ -18,8 +18,8 @@ from unicornn.errors import CorruptData
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_idx
 from unicornn.lab.data._splits import random_split
-from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
-from unicornn.lab.tasks._views import Rows
+from unicornn.lab.tasks._base import Batch, Number, Quoted, Sequences, Splits, Task, Training
+from unicornn.lab.tasks._views import View
 
 PIXELS = 28 * 28
 
@@ -40,13 +40,7 @@ FILES = [
 
 
 def permutation(name: str) -> Tensor:
-    """Order of the 784 pixels: "random", "bit-reversal" or "none".
-
-    Example:
-        >>> from unicornn.lab.tasks.psmnist import permutation
-        >>> permutation("bit-reversal")[:5]
-        tensor([  0, 512, 256, 768, 128])
-    """
+    """Order of the 784 pixels: "random", "bit-reversal" or "none"."""
     if name == "random":
         return torch.randperm(PIXELS, generator=torch.Generator().manual_seed(5544))
     if name == "bit-reversal":
@@ -54,12 +48,12 @@ def permutation(name: str) -> Tensor:
     return torch.arange(PIXELS)
 
 
-def _in_order(order: Tensor, images: Tensor, indices: Tensor, draw: int) -> Tensor:
-    """Bytes (b, 784) to sequences (b, 784, 1) in [0, 1]."""
-    return (images[:, order].float() / 255).unsqueeze(-1)
+def _in_order(order: Tensor, batch: Batch, indices: Tensor, draw: int) -> Batch:
+    """Bytes (784, b) to sequences (784, b, 1) in [0, 1]."""
+    return batch._replace(u=(batch.u[order].float() / 255).unsqueeze(-1))
 
 
-def _read(images: Path, labels: Path, order: Tensor) -> Sequences:
+def _read(images: Path, labels: Path, order: Tensor) -> View:
     u, target = torch.from_numpy(read_idx(images, 3).copy()), torch.from_numpy(read_idx(labels, 1).astype("int64"))
     if u.shape[1:] != (28, 28) or len(u) != len(target):
         raise CorruptData(
@@ -67,14 +61,14 @@ def _read(images: Path, labels: Path, order: Tensor) -> Sequences:
         )
     if target.max() > 9:
         raise CorruptData(f"{labels}: expected labels from 0 to 9, got {int(target.max())}")
-    return Sequences(u.flatten(1), target, change=partial(_in_order, order))
+    return View(Sequences(u.flatten(1), target), change=partial(_in_order, order))
 
 
 def load_psmnist(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     paths, order = source.find(*FILES), permutation(options["permutation"])
     train, test = _read(paths[0], paths[1], order), _read(paths[2], paths[3], order)
     rows, valid = random_split(len(train), (len(train) // 20,), options["split_seed"])
-    return Splits(Rows(train, rows), Rows(train, valid), test)
+    return Splits(View(train, rows), View(train, valid), test)
 
 
 TASK = Task(
@@ -92,7 +86,7 @@ TASK = Task(
         **{name: {"hidden_size": 256} for name in ("lstm", "gru", "cornn")},
     },
     training=Training(lr=1.14e-3, batch_size=64, epochs=2600, drop_after=650),
-    options={"permutation": ("random", "bit-reversal", "none"), "split_seed": (0,)},
+    options={"permutation": ("random", "bit-reversal", "none"), "split_seed": Number(0)},
     variants={
         "256": {"hidden_size": 256, "dt": 0.19, "alpha": 30.65, "lr": 2.51e-3, "batch_size": 32},
         "dense": {"connection": "dense"},  # of IndRNN

@@ -17,14 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn import _checks as checks
 from unicornn._extras import install_hint
-from unicornn.errors import BadValue, CorruptData
+from unicornn.errors import CorruptData
 from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.tasks._base import Batch, Splits, Task, Training
-from unicornn.lab.tasks._views import Augmented, Rows
+from unicornn.lab.tasks._base import Batch, Number, Splits, Task, Training
+from unicornn.lab.tasks._views import View
 
 RATE = N = 16_000
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -95,11 +94,6 @@ def _read_folder(folder: Path, words: list[str]) -> dict[str, np.ndarray]:
 def load_speech(file: File, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``file``: ``FILE`` for the digits, ``FOLDER`` for all words."""
     rate, shift, speed, noise, filtered = (options[name] for name in ("rate", "shift", "speed", "noise", "filter"))
-    checks.integer("shift", shift, 0)
-    for name in ("speed", "noise", "filter"):
-        checks.not_negative(name, options[name])
-    if rate not in (RATE, RATE // 2):
-        raise BadValue(f"rate: expected {RATE} or {RATE // 2}, got {rate}")
     [path] = source.find(file)
     if path.is_dir():
         words = list(DIGITS) if file == FILE else sorted(each.name for each in path.iterdir() if each.is_dir())
@@ -111,9 +105,9 @@ def load_speech(file: File, source: Source, options: Mapping[str, Any], seed: in
             raise CorruptData(f"{path.with_suffix('.csv')}: expected the words {words}, got {unknown.pop()!r}")
     target = torch.tensor([words.index(word) for word in arrays["words"].tolist()])
     base = Recordings(arrays["values"], target, RATE // rate)
-    train, valid, test = (Rows(base, np.flatnonzero(arrays["splits"] == name)) for name in SPLITS)
+    train, valid, test = (View(base, np.flatnonzero(arrays["splits"] == name)) for name in SPLITS)
     change = partial(vary, shift=shift, speed=speed, noise=noise, filtered=filtered, seed=seed)
-    return Splits(Augmented(train, change), valid, test)
+    return Splits(View(train, change=change), valid, test)
 
 
 class Recordings:
@@ -186,7 +180,13 @@ def _task(name: str, title: str, file: File, words: int) -> Task:
             clip=1.0,
             label_smoothing=0.05,
         ),
-        options={"rate": (RATE, RATE // 2), "shift": (1200,), "speed": (0.15,), "noise": (0.1,), "filter": (0.5,)},
+        options={
+            "rate": (RATE, RATE // 2),
+            "shift": Number(1200),
+            "speed": Number(0.15),
+            "noise": Number(0.1),
+            "filter": Number(0.5),
+        },
         files=[file],
         protocol="Raw waveforms, each divided by its deviation. Split by speaker as published: 18 for training, six "
         "for validation, six for the test. rate=8000: every recording at half the sampling rate. Training recordings "

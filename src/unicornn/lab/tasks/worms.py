@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from unicornn import _checks as checks
 from unicornn.errors import BadValue, CorruptData
 from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._files import File, Source
-from unicornn.lab.data._formats import read_npz
+from unicornn.lab.data._formats import read_recordings
 from unicornn.lab.data._splits import split_70_15_15, stratified_folds
 from unicornn.lab.data._ts import read_ts
-from unicornn.lab.tasks._base import Quoted, Split, Splits, Task, Training
-from unicornn.lab.tasks._views import Augmented, Slices, crop, mean_and_deviation, moments, split_rows
+from unicornn.lab.tasks._base import Number, Quoted, Split, Splits, Task, Training
+from unicornn.lab.tasks._views import Slices, View, crop, mean_and_deviation, moments, split_rows
 
 N, FOLDS = 17_984, 5
 CROPS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # lengths relative to the longest recording
@@ -61,7 +60,7 @@ def _make_splits(recordings: _Recordings, rows: Sequence[np.ndarray], options: M
     """The three splits; ``rows`` are the indices of training, validation and test, ``seed`` that of the crops."""
     values, begin, lengths, labels, every_moment = recordings
     statistics = mean_and_deviation(every_moment, rows[0], lengths)
-    longest, entries, times = lengths.max(), checks.integer("entries", options["entries"], 1), None
+    longest, entries, times = lengths.max(), options["entries"], None
     if options["subsample"] != "none" and entries > longest:
         raise BadValue(f"entries: expected at most the {longest} of a recording, got {entries}")
     if options["subsample"] == "last":
@@ -71,7 +70,7 @@ def _make_splits(recordings: _Recordings, rows: Sequence[np.ndarray], options: M
         lengths = np.searchsorted(times, lengths)
     split: Split = Slices(values, begin, lengths, torch.from_numpy(labels.astype("int64")), *statistics, times)
     if options["crops"] != "none":
-        split = Augmented(split, partial(crop, shares=CROPS[options["crops"]], seed=seed))
+        split = View(split, change=partial(crop, shares=CROPS[options["crops"]], seed=seed))
     return split_rows(split, rows)
 
 
@@ -97,44 +96,20 @@ def load_eigenworms(source: Source, options: Mapping[str, Any], seed: int) -> Sp
     return _make_splits(recordings, rows, options, seed)
 
 
-def _read_worms44(path: Path) -> _Recordings:
-    """The recordings, each cut to N frames."""
-    values, lengths, labels = read_npz(path, "values", "lengths", "labels").values()
-    if values.ndim != 2 or lengths.shape != labels.shape or lengths.sum() != len(values) or lengths.min() < 1:
-        raise CorruptData(
-            f"{path}: expected lengths and labels of the same shape, and as many frames as the lengths add up to, "
-            f"got lengths {lengths.shape} of sum {lengths.sum()}, labels {labels.shape}, values {values.shape}"
-        )
-    begin, cut = np.cumsum(lengths) - lengths, np.minimum(lengths, N)
-    each = [values[b : b + n] for b, n in zip(begin, cut, strict=True)]
-    return _Recordings(values, begin, cut, labels, moments(each))
-
-
 def load_worms44(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(WORMS44_FILE)
-    recordings = _read_worms44(path)
-    fold = stratified_folds(recordings.labels, FOLDS, options["split_seed"])
+    values, lengths, labels = read_recordings(path, 2, "labels")
+    begin, cut = np.cumsum(lengths) - lengths, np.minimum(lengths, N)
+    each = [values[b : b + n] for b, n in zip(begin, cut, strict=True)]
+    fold = stratified_folds(labels, FOLDS, options["split_seed"])
     test, valid = fold == options["fold"], fold == (options["fold"] + 1) % FOLDS
+    train = ~test & ~valid
     if options["validation"] == "training":
         valid = train = ~test
-    else:
-        train = ~test & ~valid
-    return _make_splits(recordings, [np.flatnonzero(split) for split in (train, valid, test)], options, seed)
+    rows = [np.flatnonzero(split) for split in (train, valid, test)]
+    return _make_splits(_Recordings(values, begin, cut, labels, moments(each)), rows, options, seed)
 
 
-_SHARED: dict[str, Any] = {
-    "kind": "classify",
-    "d": 6,
-    "outputs": 5,
-    "models": {
-        "unicornn": {"hidden_size": 32, "num_layers": 2, "dt": (2.81e-5, 3.43e-2), "alpha": 0.0},
-        "indrnn": {"hidden_size": 32, "num_layers": 2},
-        "exprnn": {"hidden_size": 64},
-        **{name: {"hidden_size": 32} for name in ("lstm", "sign-ncde", "cornn")},
-    },
-    "training": Training(lr=8.59e-3, batch_size=8, epochs=250),
-}
-_OPTIONS = {"subsample": ("none", "last", "random"), "entries": (N,), "crops": ("none", *CROPS), "split_seed": (0,)}
 _VARIANTS: dict[str, dict[str, Any]] = {  # the paper's two ways to shorten the sequences of an LSTM
     "t-bptt": {"bptt": 500},
     "sub-sampled": {"subsample": "random", "entries": 200},
@@ -144,13 +119,35 @@ _FRAMES: dict[str, Any] = {
     "lr": 4e-3, "epochs": 60, "schedule": "onecycle", "optimizer": "adamw", "weight_decay": 0.01, "clip": 1.0,
 }  # fmt: skip
 
+
+def _task(name: str, options: Mapping[str, Number | Sequence[Any]], **more: Any) -> Task:
+    return Task(
+        name=name,
+        kind="classify",
+        d=6,
+        outputs=5,
+        models={
+            "unicornn": {"hidden_size": 32, "num_layers": 2, "dt": (2.81e-5, 3.43e-2), "alpha": 0.0},
+            "indrnn": {"hidden_size": 32, "num_layers": 2},
+            "exprnn": {"hidden_size": 64},
+            **{name: {"hidden_size": 32} for name in ("lstm", "sign-ncde", "cornn")},
+        },
+        training=Training(lr=8.59e-3, batch_size=8, epochs=250),
+        options={
+            "subsample": ("none", "last", "random"), "entries": Number(N, least=1), "crops": ("none", *CROPS),
+            "split_seed": Number(0), **options,
+        },
+        **more,
+    )  # fmt: skip
+
+
 TASKS = [
-    Task(
-        name="eigenworms",
+    _task(
+        "eigenworms",
+        {"duplicates": ("keep", "drop")},
         title="EigenWorms",
         load=load_eigenworms,
         size="181 / 39 / 39 recordings, N = 17,984, d = 6",
-        options={**_OPTIONS, "duplicates": ("keep", "drop")},
         variants={"authors": {"lr": 7.6e-3}, **_VARIANTS},
         paper=(
             Quoted("t-BPTT LSTM", 0.579, 0.070, units=32, parameters=5_300, source="Table 3"),
@@ -165,14 +162,13 @@ TASKS = [
         protocol="All 259 recordings of both files, split 70/15/15 % at random, one split for all seeds; channels "
         "standardised by the training set. Some recordings occur twice, possibly in two splits: duplicates=drop keeps "
         "one of each, as later papers do, so report it with the result. On a test set of 39, one recording is 2.6 %.",
-        **_SHARED,
     ),
-    Task(
-        name="worms44",
+    _task(
+        "worms44",
+        {"fold": tuple(range(FOLDS)), "validation": ("fold", "training")},
         title="44 worms of five strains",
         load=load_worms44,
         size="44 recordings, N = 17,984, d = 6",
-        options={**_OPTIONS, "fold": tuple(range(FOLDS)), "validation": ("fold", "training")},
         variants={**_VARIANTS, "frames": _FRAMES},
         files=[WORMS44_FILE],
         protocol="Not EigenWorms and not comparable with its results: 44 other recordings of the same kind. Five "
@@ -180,6 +176,5 @@ TASKS = [
         "standardised by the training set. With validation=training, all but the test fold are used for training, and "
         "validation on the same recordings only selects the weights with the smallest training loss. Hyperparameters "
         "are the paper's for EigenWorms.",
-        **_SHARED,
     ),
 ]

@@ -44,23 +44,24 @@ class Config:
     task_options: Mapping[str, Any] = field(default_factory=dict)
     budget: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            positive("budget", self.budget)
+        _check_training(self.training)
+        for name, value in self.model_options.items():
+            _check_size(name, value)
+
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """The config in a run's config.json, which has further entries."""
-        names = [f.name for f in dataclasses.fields(cls)]
-        if missing := [name for name in names if name not in values]:
-            raise BadValue(f"config: expected {missing[0]!r}, found none")
-        config = cls(**{name: values[name] for name in names})
-        known = {f.name for f in dataclasses.fields(Training)} | model_settings(config.model).keys()
-        for name in (*values["training"], *config.model_options):
-            if name not in known:
-                raise BadValue(f"config: expected settings of this version, got {name!r}")
-        for name, value in (*config.model_options.items(), *config.task_options.items()):
-            _check_size(name, value)
-        return dataclasses.replace(config, training=_checked_training(values["training"]))
+        try:
+            own = {f.name: values[f.name] for f in dataclasses.fields(cls)}
+            return cls(**own | {"training": Training(**values["training"])})
+        except (KeyError, TypeError) as error:
+            raise BadValue(f"config: expected the settings of a run of this version, got {error}") from None
 
 
 def differences(old: Config, new: Config) -> list[str]:
@@ -70,11 +71,6 @@ def differences(old: Config, new: Config) -> list[str]:
         settings.pop("budget")
         settings["training"].pop("epochs")
     return [f"{name} was {before[name]}, is {after[name]}" for name in before if before[name] != after[name]]
-
-
-def default_options(task: Task) -> dict[str, Any]:
-    """Defaults of the task's options."""
-    return {option: values[0] for option, values in task.options.items()}
 
 
 def resolve(
@@ -107,8 +103,6 @@ def resolve(
     if variant is not None and variant not in task.variants:
         have = ", ".join(map(repr, task.variants)) or "none"
         raise BadValue(f"variant: expected one of {task.name}'s ({have}), got {variant!r}")
-    if budget is not None:
-        positive("budget", budget)
     possible = model_settings(model)
     training = dataclasses.asdict(task.training)
     if model in task.models:
@@ -120,14 +114,14 @@ def resolve(
         model_options = {k: ours[k] for k in shared if k in ours and k in possible}
     if model == "unicornn":
         model_options.setdefault("gradient", "stored")  # faster than "reversible", with the same gradients
-    task_options = default_options(task)
+    task_options = task.defaults
 
     for changes in (task.variants.get(variant or "", {}), settings or {}):
         for key, value in changes.items():
             if key in training:
                 training[key] = _parsed(key, value, training[key])
-            elif key in task.options:
-                task_options[key] = _parsed_option(key, value, task.options[key])
+            elif key in task_options:
+                task_options[key] = _parsed(key, value, task_options[key])
             elif key == "dt" and value == AUTO and model == "unicornn":
                 model_options[key] = AUTO
             elif key in possible:
@@ -136,32 +130,26 @@ def resolve(
                 names = sorted([*training, *task.options, *possible])
                 raise BadValue(f"--set: expected one of {', '.join(names)}, got {key!r}{did_you_mean(key, names)}")
     model_options.setdefault("hidden_size", 128)
-    for key, value in (model_options | task_options).items():
-        _check_size(key, value)
-    return Config(
-        name or task.name, model, seed, _checked_training(training), variant, model_options, task_options, budget
-    )
+    checked = task.check(task_options)
+    return Config(name or task.name, model, seed, Training(**training), variant, model_options, checked, budget)
 
 
-def _checked_training(settings: Mapping[str, Any]) -> Training:
-    """The settings of the training, if all types and ranges are right."""
+def _check_training(training: Training) -> None:
+    """Raises an error if a type or a range is wrong."""
     for f in dataclasses.fields(Training):
-        value, kind = settings.get(f.name, f.default), type(f.default)
+        value, kind, least = getattr(training, f.name), type(f.default), int(f.name in POSITIVE)
         if kind is bool:
             flag(f.name, value)
-        if kind is float:
-            (positive if f.name in POSITIVE else not_negative)(f.name, value)
-        _check_size(f.name, value)
-        if kind is int:
-            integer(f.name, value, 1 if f.name in POSITIVE else 0)
-    training = Training(**settings)
+        elif kind is int:
+            integer(f.name, value, least, 2**31 - 1)
+        elif kind is float:
+            (positive if least else not_negative)(f.name, value)
     for name in ("average", "label_smoothing"):
         fraction(name, getattr(training, name))
     if training.huber and not training.standardise:
         raise BadValue(f"huber: expected 0 without standardise, got {training.huber}")
     choice("schedule", training.schedule, SCHEDULES)
     choice("optimizer", training.optimizer, OPTIMIZERS)
-    return training
 
 
 def _check_size(name: str, value: Any) -> None:
@@ -174,12 +162,7 @@ def _check_size(name: str, value: Any) -> None:
 
 
 def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE") -> dict[str, str]:
-    """Parses the values of a command-line option, whose name and form are for the error.
-
-    Example:
-        >>> parse(["lr=0.1", "dt=0.1,0.2"])
-        {'lr': '0.1', 'dt': '0.1,0.2'}
-    """
+    """Names and values given to a command-line option, whose own name and form are for the error."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -187,14 +170,6 @@ def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE")
             raise BadValue(f"{option}: expected {form}, got {pair!r}")
         settings[name.strip().replace("-", "_")] = value.strip()
     return settings
-
-
-def _parsed_option(key: str, value: Any, values: Any) -> Any:
-    """The value of a task's option, given its possible values; a single number or tuple permits any."""
-    value = _parsed(key, value, values[0])
-    if not (len(values) == 1 and isinstance(values[0], (int, float, tuple))) and value not in values:
-        raise BadValue(f"{key}: expected one of {', '.join(map(str, values))}, got {value!r}")
-    return value
 
 
 def _parsed(key: str, value: Any, default: Any) -> Any:

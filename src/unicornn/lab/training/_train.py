@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -37,9 +36,6 @@ from unicornn.lab.training._evaluate import config_of, evaluate_split, initial_n
 from unicornn.lab.training._progress import TrainingProgress
 from unicornn.lab.training._trainer import TaskTrainer
 from unicornn.models import Network, patched
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 SEQUENCES = 4  # of the validation set, in which the growth of gradients is measured
 
@@ -115,7 +111,7 @@ def train(
                 (folder / "result.json").unlink(missing_ok=True)
                 if trainer.best_weights:
                     record.write_best(trainer.best_weights)
-            with TrainingProgress(console, trainer) as progress, contextlib.closing(record):
+            with TrainingProgress(console, trainer) as progress:
                 _run(trainer, record, progress, termination, after_epoch)
         if first:
             _finish(folder, trainer, splits if test else None)
@@ -131,8 +127,6 @@ class Record:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.first = folder, _processes.rank() == 0
-        self.board: SummaryWriter | None = None
-        self.hook = threading.excepthook
 
     def write_epoch(self, trainer: TaskTrainer) -> None:
         """Writes the results of the last epoch."""
@@ -141,7 +135,7 @@ class Record:
                 self.write_best(trainer.best_weights)
             with atomic_write(self.folder / "metrics.csv", "w") as file:
                 pd.DataFrame(trainer.history).to_csv(file, index=False, lineterminator="\n")
-            self._write_curves(trainer.history[-1])
+            _append_curves(self.folder / "tensorboard", trainer.history[-1])
 
     def write_best(self, weights: dict[str, Tensor]) -> None:
         with atomic_write(self.folder / "best.safetensors") as file:
@@ -153,29 +147,19 @@ class Record:
         if self.first:
             _checkpoint.write(self.folder / "last.ckpt", checkpoint)
 
-    def _write_curves(self, row: Row) -> None:
-        if self.board is None:
-            from torch.utils.tensorboard import SummaryWriter  # loading a run does not need TensorBoard
 
-            self.hook, threading.excepthook = threading.excepthook, _without_disk_errors
-            self.board = SummaryWriter(self.folder / "tensorboard", purge_step=int(row["epoch"]))
-        for name, value in row.items():
-            if name != "epoch":
-                self.board.add_scalar(name, value, int(row["epoch"]))
-        self.board.flush()
+def _append_curves(folder: Path, row: Row) -> None:
+    """Appends an epoch for TensorBoard. Its SummaryWriter has a thread, which would print errors of its own."""
+    from tensorboard.compat.proto.event_pb2 import Event  # loading a run does not need TensorBoard
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.record_writer import RecordWriter
 
-    def close(self) -> None:
-        try:
-            if self.board is not None:
-                self.board.close()
-        finally:
-            threading.excepthook = self.hook
-
-
-def _without_disk_errors(error: threading.ExceptHookArgs) -> None:
-    """``flush`` raises the error of TensorBoard's thread again; Python would print it as well."""
-    if not issubclass(error.exc_type, OSError):
-        threading.__excepthook__(error)
+    folder.mkdir(exist_ok=True)
+    scalars = [Summary.Value(tag=name, simple_value=value) for name, value in row.items() if name != "epoch"]
+    event = Event(wall_time=time.time(), step=int(row["epoch"]), summary=Summary(value=scalars))
+    with (folder / "events.out.tfevents.unicornn").open("ab") as file:
+        for each in [event] if file.tell() else [Event(file_version="brain.Event:2"), event]:
+            RecordWriter(file).write(each.SerializeToString())
 
 
 def _run(
