@@ -52,19 +52,6 @@ def test_windows_and_targets(small_bidmc, task, column):
             assert float(target[j]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_stretched_and_shifted_windows(small_bidmc):
-    source, _, _ = small_bidmc
-    plain, changed = (helpers.load(HR, source, **options) for options in ({}, {"stretch": 0.1, "shift": 500}))
-    some = torch.tensor([3, 1])
-    u, target, _ = changed.train.batch(some, 0)
-    assert u.shape == (3500, 2, 2)
-    assert not torch.equal(target, plain.train.batch(some, 0).target)
-    for before, after in zip(plain[1:3], changed[1:3], strict=True):
-        (u, target, _), (pieces, same, _) = before.batch(some, -1), after.batch(some, -1)
-        assert torch.equal(target, same)
-        assert torch.equal(pieces[:, :3], torch.stack([u[:-500, 0], u[250:-250, 0], u[500:, 0]], 1))
-
-
 def test_windows_standardised_one_by_one(small_bidmc):
     plain, changed = (helpers.load(HR, small_bidmc[0], **options) for options in ({}, {"scale": "window"}))
     for before, after in zip(plain[:3], changed[:3], strict=True):

@@ -65,11 +65,10 @@ def test_stages_of_growing_length(cifar10_source):
 
 
 def test_options_reach_the_images(cifar10_source):
-    plain, flipped, standardised = (
-        helpers.load(TASK, cifar10_source, **changed).train.batch(torch.arange(40), 0).u[:32]
-        for changed in ({}, {"flip": True}, {"pixels": "standardised"})
+    plain, standardised = (
+        helpers.load(TASK, cifar10_source, pixels=pixels).train.batch(torch.arange(40), 0).u[:32]
+        for pixels in ("raw", "standardised")
     )
-    assert 8 < sum(torch.equal(plain[:, i], flipped[:, i]) for i in range(40)) < 32
     torch.testing.assert_close(standardised, (plain - MEAN) / DEVIATION)
     assert len(helpers.load(TASK, cifar10_source, images=7).train) == 7
     with pytest.raises(BadValue, match=r"^images: "):

@@ -120,7 +120,7 @@ def test_two_steps(small_data, tmp_path, monkeypatch):
 def test_two_steps_with_frames(small_data, model, tmp_path):
     name, source = small_data
     task = tasks.find(name)
-    small = {"bearings": {"window": 48}, "worms44": {"crops": "none"}}
+    small = {"bearings": {"window": 16}, "worms44": {"crops": "none"}}
     settings = {"epochs": 1, "batch_size": 8, **small.get(name, {})}
     config = resolve(task, model=model, variant="frames", settings=settings)
     run = train(config, tmp_path / "run", source=source)

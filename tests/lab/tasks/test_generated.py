@@ -46,14 +46,10 @@ def test_adding(N):
 
 
 @both_tasks
-def test_sequences_are_new_in_training_and_fixed_in_evaluation(task):
-    one, other = load(task, 0, N=50, sequences=20, held_out=20), load(task, 1, N=50, sequences=20, held_out=20)
+def test_no_sequence_is_seen_twice(task):
+    one, other = (load(task, seed, N=50, sequences=20, held_out=20) for seed in (0, 1))
     seen = [helpers.everything(split, draw).u for split in (one.train, other.train) for draw in (0, 1)]
-    assert helpers.sizes(one) == helpers.sizes(other) == [20, 20, 20]
-    for split, same in ((one.valid, other.valid), (one.test, other.test)):
-        assert torch.equal(helpers.everything(split).u, helpers.everything(same).u)
-        assert torch.equal(helpers.everything(split).target, helpers.everything(same).target)
-        seen.append(helpers.everything(split).u)
+    seen += [helpers.everything(split).u for split in (one.valid, one.test)]
     flat = torch.cat(seen, 1).transpose(0, 1).flatten(1).numpy()
     assert len(np.unique(flat, axis=0)) == len(flat) == 120
     for split in load(task, N=333, sequences=50, held_out=50)[:3]:  # targets are found without the sequences

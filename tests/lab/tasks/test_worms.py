@@ -134,19 +134,6 @@ def test_worms44_without_a_fold_for_validation(worms44_source):
     assert torch.equal(helpers.everything(apart.test).target, helpers.everything(test).target)
 
 
-@pytest.mark.parametrize("crops", ["several", "quarters"])
-def test_worms44_in_crops(worms44_source, crops):
-    """Crops are pieces of the same recordings, k of them for every target, each with its mirror image."""
-    k = {"several": 1, "quarters": 4}[crops]
-    whole, cut = (helpers.load(WORMS44, worms44_source[0], crops=how) for how in ("none", crops))
-    for a, b in zip(whole[:3], cut[:3], strict=True):
-        one, pieces = helpers.everything(a), b.batch(torch.arange(len(b)), -1)
-        assert torch.equal(one.target, pieces.target)
-        assert pieces.u.shape[1] == 2 * k * len(b)
-        n = int(pieces.lengths[0])
-        torch.testing.assert_close(pieces.u[:n, 0], one.u[:n, 0])
-
-
 def test_deviations_alone_classify_strains_that_differ_in_strength(worms44_source):
     source, _, labels = worms44_source
     path = source.data / "worms44/worms44.npz"
