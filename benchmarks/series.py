@@ -101,8 +101,7 @@ def _bearings(folder: Path) -> Split:
 def _rates(task: str, folder: Path) -> Split:
     """Every sixth window of 32 s, split by patient."""
     found = tasks.find(task)
-    options = {option: values[0] for option, values in found.options.items()} | {"split": "patient"}
-    both = found.load(Source(folder), options, 0)
+    both = found.load(Source(folder), found.defaults | {"split": "patient"}, 0)
 
     def windows(split: Any) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
         rows, every = split.rows[::EVERY], split.base
