@@ -14,6 +14,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING
 
+from unicornn._files import atomic_path
 from unicornn.lab._metric import Metric
 from unicornn.lab._run_folder import NUMBER, TEXT, check_types
 from unicornn.lab.errors import NotARun
@@ -68,6 +69,16 @@ def in_memory(storage: BaseStorage, name: str) -> optuna.Study:
     memory = optuna.storages.InMemoryStorage()
     optuna.copy_study(from_study_name=name, from_storage=storage, to_storage=memory)
     return optuna.load_study(study_name=name, storage=memory)
+
+
+def copy_to_folder(folder: Path, storage: BaseStorage, name: str) -> None:
+    """Copies a study from another storage to the folder of its search, where `unicornn report` reads it."""
+    import optuna
+
+    with atomic_path(folder / DATABASE) as path:
+        local = optuna.storages.RDBStorage(f"sqlite:///{path.resolve()}")
+        optuna.copy_study(from_study_name=name, to_study_name=STUDY_NAME, from_storage=storage, to_storage=local)
+        local.engine.dispose()
 
 
 def metric_of(study: optuna.Study) -> Metric:

@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from safetensors.torch import save_file
 
 from unicornn.lab._run_folder import Run
-from unicornn.lab._study import DATABASE, STUDY_NAME
+from unicornn.lab._study import STUDY_NAME, copy_to_folder
 from unicornn.lab.report import report
 from unicornn.lab.tasks import Quoted, Task, Training
 from unicornn.lab.tasks import _registry as registry
@@ -123,8 +123,7 @@ def write_study(
         trial.datetime_start, trial.datetime_complete = begin, begin + timedelta(seconds=61.7)
         study.add_trial(trial)
     folder.mkdir(parents=True)
-    names = {"from_study_name": STUDY_NAME, "to_study_name": STUDY_NAME}
-    optuna.copy_study(from_storage=study._storage, to_storage=f"sqlite:///{folder / DATABASE}", **names)
+    copy_to_folder(folder, study._storage, STUDY_NAME)
     return study
 
 

@@ -27,6 +27,7 @@ from unicornn.lab._networks import model_settings
 from unicornn.lab._study import (
     DATABASE,
     STUDY_NAME,
+    copy_to_folder,
     in_memory,
     metric_of,
     outcome,
@@ -142,10 +143,8 @@ def search(
             raise
         except Stopped:
             raise Stopped("stopped by SIGTERM; the same command resumes the search") from None
-        if storage is not None:  # a copy for `unicornn report`
-            (folder / DATABASE).unlink(missing_ok=True)
-            names = {"from_study_name": study_name, "to_study_name": STUDY_NAME}
-            optuna.copy_study(from_storage=opened, to_storage=local, **names)
+        if storage is not None:
+            copy_to_folder(folder, opened, study_name)
         return in_memory(opened, study_name)
 
 
