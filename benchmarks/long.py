@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import typer
@@ -120,20 +120,6 @@ def recurrent(name: str, d: int, m: int, options: dict[str, Any]) -> nn.Module:
     return layer
 
 
-class Settings(NamedTuple):
-    """m: hidden size. least: smallest number of batches in the first stage. test: number of test sequences."""
-
-    task: str
-    model: str
-    stages: tuple[int, ...]
-    minutes: float
-    seed: int
-    out: Path
-    m: int = 16
-    least: int = 400
-    test: int = 200
-
-
 class Model(nn.Module):
     """A gate per channel, recurrent layers, and a linear readout of their normalised final state."""
 
@@ -152,16 +138,26 @@ class Model(nn.Module):
         return self.readout(self.norm(torch.cat([last, *(state[i][-1] for i in self.read)], 1)))
 
 
+@dataclass
 class Run:
-    """Training of one model on one task, stage by stage."""
+    """Training of one model on one task, stage by stage. ``least``: smallest number of batches in the first stage."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings, self.task = settings, TASKS[settings.task]
-        torch.manual_seed(settings.seed)
-        self.options = OPTIONS[settings.task].get(settings.model, {})
-        rnn = recurrent(settings.model, self.task.d, settings.m, self.options)
+    name: str
+    model_name: str
+    stages: tuple[int, ...]
+    minutes: float
+    seed: int
+    out: Path
+    m: int = 16
+    least: int = 400
+    test_sequences: int = 200
+
+    def __post_init__(self) -> None:
+        self.task, self.options = TASKS[self.name], OPTIONS[self.name].get(self.model_name, {})
+        torch.manual_seed(self.seed)
+        rnn = recurrent(self.model_name, self.task.d, self.m, self.options)
         self.model = Model(rnn, self.task.d, self.task.outputs)
-        self.stages: list[dict[str, Any]] = []
+        self.done: list[dict[str, Any]] = []  # stages
         self.curve: list[tuple[int, float, float, float]] = []  # N, CPU seconds, loss, metric
         self.began = time.process_time()
 
@@ -172,8 +168,8 @@ class Run:
 
     def run(self) -> None:
         """Runs all lengths up to the first at which memory or time is used up, or that is not mastered."""
-        measure: Callable[[int], dict[str, Any]] = self.one_step if self.settings.task == "memory" else self.train
-        for N in self.settings.stages or self.task.stages:
+        measure: Callable[[int], dict[str, Any]] = self.one_step if self.name == "memory" else self.train
+        for N in self.stages or self.task.stages:
             begin = self.seconds
             try:
                 self.model.gate.requires_grad_(N <= GATED)
@@ -184,7 +180,7 @@ class Run:
                 stage = {"N": N, "why": f"more than {MEMORY} GiB"}
             else:
                 stage |= {"CPU seconds": round(self.seconds - begin, 2), "peak memory, GiB": peak_memory()}
-            self.stages.append(stage)
+            self.done.append(stage)
             print(stage, file=sys.stderr, flush=True)
             self.save()
             if stage.get("why"):
@@ -192,7 +188,7 @@ class Run:
 
     def one_step(self, N: int) -> dict[str, Any]:
         """One training step; only its time and memory count."""
-        if self.seconds > 60 * self.settings.minutes:
+        if self.seconds > 60 * self.minutes:
             return {"why": "out of time"}
         u, target = self.batch(N, TRAINING, 0)
         self.task.loss(self.model(u), target).backward()
@@ -200,7 +196,7 @@ class Run:
 
     def train(self, N: int) -> dict[str, Any]:
         """Trains at length N until the recent batches are mastered or the time is used up, then tests."""
-        task, settings, model = self.task, self.settings, self.model
+        task, model = self.task, self.model
         if "span" in self.options:
             model.rnn.dt = (self.options["span"] / N,) * len(model.rnn.dt)  # type: ignore[arg-type]
         slow = LEARNING_RATE * (min(1.0, 1000 / N) if task.slower else 1.0)
@@ -208,11 +204,11 @@ class Run:
                   ([*model.norm.parameters(), *model.readout.parameters()], LEARNING_RATE)]  # fmt: skip
         optimiser = torch.optim.Adam([{"params": parameters, "lr": lr} for parameters, lr in groups])
         metrics: list[float] = []
-        why, least = "out of time", RECENT + 5 if self.stages else settings.least
-        while self.seconds < settings.minutes * 60:
+        why, least = "out of time", RECENT + 5 if self.done else self.least
+        while self.seconds < self.minutes * 60:
             u, target = self.batch(N, TRAINING, len(metrics))
             loss = task.loss(output := model(u), target)
-            if not metrics and self.stages and not loss.item() < task.guessed:
+            if not metrics and self.done and not loss.item() < task.guessed:
                 nn.init.zeros_(model.readout.weight)
                 nn.init.zeros_(model.readout.bias)
                 loss = task.loss(output := model(u), target)
@@ -242,7 +238,7 @@ class Run:
         """Inputs (N, b, d) and targets (b,) of a batch of sequences for training, calibration or test."""
         task, begin = self.task, number * self.task.batch
         dtype = torch.int64 if task.classes else torch.float32
-        split = Generated(task.make, EPOCH, task.d, 1, (N,), (self.settings.seed, kind, N), dtype)
+        split = Generated(task.make, EPOCH, task.d, 1, (N,), (self.seed, kind, N), dtype)
         batch = split.batch(torch.arange(begin, begin + task.batch), -1)
         return batch.u, batch.target
 
@@ -254,31 +250,28 @@ class Run:
         for number in range(CALIBRATION_BATCHES):
             self.model(self.batch(N, CALIBRATION, number)[0])
         self.model.eval()
-        batches = (self.batch(N, TEST, number) for number in range(math.ceil(self.settings.test / self.task.batch)))
+        batches = (self.batch(N, TEST, number) for number in range(math.ceil(self.test_sequences / self.task.batch)))
         outputs, targets = zip(*((self.model(u), target) for u, target in batches), strict=True)
         self.model.train()
-        return self.task.metric(*(torch.cat(each)[: self.settings.test] for each in (outputs, targets)))
+        return self.task.metric(*(torch.cat(each)[: self.test_sequences] for each in (outputs, targets)))
 
     def save(self) -> None:
-        task, settings = self.task, self.settings
-        kept = {key: getattr(settings, key) for key in ("seed", "m", "least", "minutes", "test")}
-        kept |= {"memory": MEMORY, "lr": LEARNING_RATE, "l1": task.l1, "batch": task.batch, "mastered": task.mastered}
+        task = self.task
+        kept = {"seed": self.seed, "m": self.m, "least": self.least, "minutes": self.minutes, "memory": MEMORY,
+                "test": self.test_sequences, "lr": LEARNING_RATE, "l1": task.l1, "batch": task.batch,
+                "mastered": task.mastered, "options": self.options}  # fmt: skip
         record.save(
-            settings.out / f"{settings.task}-{settings.model}.json",
-            f"long {settings.task} --model {settings.model} --minutes {settings.minutes:g} --seed {settings.seed}",
+            self.out / f"{self.name}-{self.model_name}.json",
+            f"long {self.name} --model {self.model_name} --minutes {self.minutes:g} --seed {self.seed}",
             {
-                "task": settings.task,
-                "model": settings.model,
+                "task": self.name, "model": self.model_name, "settings": kept, "stages": self.done,
                 "parameters": sum(p.numel() for p in self.model.parameters()),
-                "settings": kept | {"options": self.options},
                 "protocol": " ".join((__doc__ or "").split("\n\n")[-1].split()),
-                "stages": self.stages,
                 "curve": {"N, CPU seconds, loss, metric": self.curve[:: max(1, len(self.curve) // 300)]},
                 "gate": self.model.gate.tolist(),
-                "CPU seconds": round(self.seconds),
-                "peak memory, GiB": peak_memory(),
+                "CPU seconds": round(self.seconds), "peak memory, GiB": peak_memory(),
             },
-        )
+        )  # fmt: skip
 
 
 def peak_memory() -> float:
@@ -311,7 +304,7 @@ def main(
     limit_memory(MEMORY << 30)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    Run(Settings(task, model, tuple(stages), minutes, seed, out, *((4, 3, 10) if quick else ()))).run()
+    Run(task, model, tuple(stages), minutes, seed, out, *((4, 3, 10) if quick else ())).run()
 
 
 if __name__ == "__main__":
