@@ -70,6 +70,10 @@ class Estimator(Saved, SeriesTransformer):
         """Learns from the predictions for left-out series, and returns their score by name."""
         raise NotImplementedError
 
+    def _answers(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Probabilities of a classifier or numbers of a regressor from each model's outputs (n, k)."""
+        raise NotImplementedError
+
     def _describe_targets(self, target: np.ndarray) -> dict[str, Any]:
         """Entries for the model card."""
         raise NotImplementedError

@@ -111,8 +111,11 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, (n, k). They stay away from 0 and 1, the more the fewer the training series."""
-        probabilities = softmax(self._logits(X), 1)  # raises an error first if the model is not fitted
-        return (1 - self._doubt) * probabilities + self._doubt / len(self.classes_)
+        return self._answers(self._predictions(self._read_known(X).series))
+
+    def _answers(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Probabilities (n, k) from each model's outputs."""
+        return (1 - self._doubt) * softmax(self._combined(outputs), 1) + self._doubt / len(self.classes_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Most likely classes, (n,)."""
@@ -120,9 +123,11 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self.classes_[logits.argmax(1)]
 
     def _logits(self, X: Any) -> np.ndarray:
-        logits = self._predictions(self._read_known(X).series)
-        if "bank" in logits:
-            logits["bank"] *= self._temperature
+        return self._combined(self._predictions(self._read_known(X).series))
+
+    def _combined(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Logits (n, k) from each model's outputs."""
+        logits = outputs | ({"bank": outputs["bank"] * self._temperature} if "bank" in outputs else {})
         if len(logits) == 1:
             return next(iter(logits.values()))
         return np.log(np.maximum(np.mean([softmax(each, 1) for each in logits.values()], axis=0), 1e-300))

@@ -20,7 +20,8 @@ MARGIN = np.float32(1e-3)  # added to energies before the logarithm
 
 class Windows(NamedTuple):
     """Windows of a view. shape: whether the window's mean is subtracted; differ: whether the input is increments, and
-    by_own: of the series standardised by its own deviation; deviation (d,): unit of the input."""
+    by_own: of the series standardised by its own deviation; aligned: whether one more window ends with the series;
+    deviation (d,): unit of the input."""
 
     samples: int
     pace: int
@@ -28,6 +29,7 @@ class Windows(NamedTuple):
     shape: bool
     differ: bool
     by_own: bool
+    aligned: bool
     deviation: np.ndarray
 
 
@@ -199,7 +201,7 @@ def pool_series(x, cuts, d, windows, layer, levels, pools):
     for n in range(len(cuts) - 1):
         samples = prepare(view(x, cuts[n] * d, (cuts[n + 1] - cuts[n]) * d), d, windows, u)
         last = max(0, samples - windows.samples)
-        count = 1 + -(-last // windows.hop)
+        count = 1 + (-(-last // windows.hop) if windows.aligned else last // windows.hop)
         for k0 in range(0, count, AT_ONCE):
             rows = min(AT_ONCE, count - k0)
             for k in range(rows):

@@ -56,7 +56,8 @@ class View(NamedTuple):
 
     ``kind`` is the oscillators' input: "level", the series itself; "shape", the deviation from the window's mean;
     "increments"; or "scaled_increments", those of the series standardised by its own deviation, for signals whose
-    amplitude is meaningless. With ``pairs``, two equal oscillators receive one channel each.
+    amplitude is meaningless. With ``pairs``, two equal oscillators receive one channel each. With ``aligned``, one more
+    window ends with the series.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class View(NamedTuple):
     pace: int
     hop: int
     pairs: bool = False
+    aligned: bool = True
 
     @property
     def steps(self) -> int:
@@ -81,12 +83,12 @@ class View(NamedTuple):
         """``Windows`` of ``_oscillator_kernels``."""
         Windows = launch.kernel(KERNELS, "Windows")
         differ = self.kind in ("increments", "scaled_increments")
-        flags = self.kind == "shape", differ, self.kind == "scaled_increments"
+        flags = self.kind == "shape", differ, self.kind == "scaled_increments", self.aligned
         return Windows(self.W, self.pace, self.hop, *flags, deviation)
 
     def starts(self, N: int) -> np.ndarray:
         """First samples of the windows of a series of N steps."""
-        return _window_starts(max(1, N // self.pace), self.W, self.hop)
+        return _window_starts(max(1, N // self.pace), self.W, self.hop, self.aligned)
 
 
 def views(longest: int, smallest_window: int, overlap: int, pairs: bool, live: bool = False) -> list[View]:
@@ -94,7 +96,7 @@ def views(longest: int, smallest_window: int, overlap: int, pairs: bool, live: b
 
     Long windows are averaged to at most 64 samples, because shorter windows cover their fast oscillations. They are
     cheap then and can overlap a lot, so that an event is found wherever it is. "scaled_increments" uses every step; it
-    depends on the whole series and is left out with ``live``.
+    depends on the whole series and is left out with ``live``, as are windows that end with the series.
     """
     octaves = smallest_window * 2 ** np.arange(64.0)
     single = []
@@ -102,7 +104,7 @@ def views(longest: int, smallest_window: int, overlap: int, pairs: bool, live: b
         pace = 1 << max(0, math.ceil(math.log2(W / MAX_STEPS)))
         samples = min(-(-W // pace), max(1, longest // pace))
         hop = max(1, samples // overlap) if pace > 1 else max(min(2, W), 2 * W // overlap)
-        single += [View(kind, samples, pace, hop) for kind in ("level", "shape", "increments")]
+        single += [View(kind, samples, pace, hop, aligned=not live) for kind in ("level", "shape", "increments")]
         if not live:
             single.append(View("scaled_increments", W, 1, max(1, W // FULL_RATE_OVERLAP)))
     paired = [view._replace(pairs=True) for view in single if view.kind in ("shape", "increments")]
@@ -233,9 +235,9 @@ def _log_uniform(limits: tuple[float, float], size: int, random: np.random.Rando
 
 
 @lru_cache(maxsize=256)
-def _window_starts(N: int, W: int, hop: int) -> np.ndarray:
-    """Starts of windows every ``hop`` samples, plus one that ends with the series; only 0 if N <= W."""
+def _window_starts(N: int, W: int, hop: int, aligned: bool) -> np.ndarray:
+    """Starts of windows every ``hop`` samples; if ``aligned``, also of one that ends with the series. 0 if N <= W."""
     if N <= W:
         return np.zeros(1, np.int64)
     starts = np.arange(0, N - W + 1, hop)
-    return starts if starts[-1] == N - W else np.append(starts, N - W)
+    return np.append(starts, N - W) if aligned and starts[-1] < N - W else starts

@@ -56,8 +56,11 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted numbers, (n,) or (n, k) like the targets."""
-        outputs = list(self._predictions(self._read_known(X).series).values())
-        numbers = sum(outputs) / len(outputs) * self._spread + self._centre
+        return self._answers(self._predictions(self._read_known(X).series))
+
+    def _answers(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Numbers (n,) or (n, k) from each model's outputs."""
+        numbers = sum(outputs.values()) / len(outputs) * self._spread + self._centre
         return numbers[:, 0] if self._flat else numbers
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:

@@ -302,7 +302,8 @@ def _restore_bank(options: dict[str, Any], tensors: dict[str, Tensor], d: int) -
     for i, fields in enumerate(options["views"]):
         view = View(**fields)
         checks.choice("kind", view.kind, tuple(QUANTITIES))
-        checks.flag("pairs", view.pairs)
+        for name in ("pairs", "aligned"):
+            checks.flag(name, getattr(view, name))
         for name in ("W", "pace", "hop"):
             checks.integer(name, getattr(view, name), 1)
         tensors.setdefault(f"bank.{i}.unit", torch.zeros(0))  # models of version 0.2 have none

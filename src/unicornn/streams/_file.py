@@ -60,7 +60,7 @@ def load(cls: Any, path: str | Path, model: Any, options: dict[str, Any]) -> Any
         keys = _keys(arrays.pop("keys"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadCheckpoint(f"path: expected an undamaged stream file, got {str(path)!r}: {error}") from error
-    found = stream_model(model, about.get("readout") if isinstance(model, UnICORNN) else None)
+    found = stream_model(model, about.get("readout") if isinstance(model, UnICORNN) else None, about.get("window"))
     if found.fingerprint != about.get("model"):
         raise BadCheckpoint("model: expected the one with which the stream was saved, got another one")
     readout = found.readout if isinstance(model, UnICORNN) else None

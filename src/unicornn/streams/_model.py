@@ -21,6 +21,9 @@ from unicornn.models import Classifier, Network, TextClassifier
 from unicornn.readouts import Readout, parse
 from unicornn.streams._engine import Array, product
 from unicornn.streams._frames import FrameStates, can_be_carried
+from unicornn.streams._sequences import Sequences
+
+LARGEST = 1e9  # sample of a bank, whose features square it
 
 
 def _unchanged(x: Array) -> Array:
@@ -37,7 +40,8 @@ class StreamModel:
     (k, d) to the input of the layers. answers: features (n, f) to answers (n, …). predictions: answers to predictions.
     gaps: whether NaN is a valid sample. predict_window: for whole windows, the answer for one (window, d), and its
     shape. frames: makes the states of a network with frames, with a history of some samples; and the number of samples
-    between its answers.
+    between its answers. live: makes the states of a bank, which answers at any hop, from the hop and the
+    history; and the smallest distance between its windows.
     """
 
     fingerprint: str
@@ -52,9 +56,10 @@ class StreamModel:
     gaps: bool = False
     predict_window: tuple[Callable[[Array], Array], tuple[int, ...]] | None = None
     frames: tuple[Callable[[int], FrameStates], int] | None = None
+    live: tuple[Callable[[int, int], Sequences], int] | None = None
 
 
-def stream_model(model: Any, readout: Any) -> StreamModel:
+def stream_model(model: Any, readout: Any, window: Any = None) -> StreamModel:
     """The stream's view of a layer, a network or a fitted estimator. ``readout`` is for layers only."""
     if isinstance(model, UnICORNN):
         read = parse("last" if readout is None else readout)
@@ -68,9 +73,11 @@ def stream_model(model: Any, readout: Any) -> StreamModel:
     if isinstance(model, Network):
         return _of_network(model)
     check_fitted(model)
-    single = tuple(model.models_) == ("network",) and model.missing == "error" and model.scale_ == "dataset"
-    if single and _is_carried(model._network):
+    models = tuple(model.models_) if model.missing == "error" and model.scale_ == "dataset" else ()
+    if models == ("network",) and _is_carried(model._network):
         return _of_estimator(model)
+    if models == ("bank",) and model._bank.live and window is None:
+        return _of_live_bank(model)
     return _of_windows(model)
 
 
@@ -145,6 +152,26 @@ def _of_estimator(model: Any) -> StreamModel:
     found.fingerprint = _digest(network, repr([network.readout, model._saved_target()]))
     found.dtype = np.float64
     found.prepare, found.predictions = functools.partial(_scale, model._scaling), _predictions(model)
+    return found
+
+
+def _of_live_bank(model: Any) -> StreamModel:
+    """A bank whose features can be updated sample by sample."""
+    from unicornn.streams._bank import PooledWindows  # imports scikit-learn
+
+    fingerprint, model = model._fingerprint(), copy.deepcopy(model)
+
+    def prepare(u: Array) -> Array:
+        x = _scale(model._bank._scaling, u)
+        if (np.abs(x) > LARGEST).any():
+            raise BadValue(
+                f"samples: expected numbers up to {LARGEST:g} deviations of the training set, got larger ones"
+            )
+        return x
+
+    found = StreamModel(fingerprint, model.n_channels_, np.float64, prepare=prepare, predictions=_predictions(model))
+    hops = (layer.view.hop * layer.view.pace for layer in model._bank._layers)
+    found.live = functools.partial(PooledWindows, model), min(hops)
     return found
 
 

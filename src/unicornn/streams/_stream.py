@@ -35,12 +35,14 @@ class Stream:
 
     Args:
         model: A ``UnICORNN``, a network of ``unicornn.models`` with one, or a fitted estimator. Layers have one
-            direction, and readouts one segment. Estimators with a bank, with segments or with missing="mask" predict
-            from whole series: they need a ``window``, whose samples are kept for each prediction.
+            direction, and readouts one segment. Estimators with a bank need ``live=True``. Those without it, with
+            segments, with scale="series" or with missing="mask" predict from whole series: they need a ``window``,
+            whose samples are kept for each prediction.
         readout: Readout of a layer: its answers are these features, not standardised. The default is "last".
         window: Number of samples on which an answer is based, as if nothing had preceded them; None for all samples.
         hop: Number of samples between two answers with ``window``; the first one comes after ``window`` samples. Each
-            sequence has window / hop states. Networks with frames answer at the hop of their frames without a window.
+            sequence has window / hop states. Without a window, networks with frames answer at the hop of their frames,
+            and banks at any hop, by default the smallest distance between two of their windows.
         capacity: Largest number of sequences; None for no limit.
         on_full: What happens beyond ``capacity``: "error" raises ``StreamFull``, "evict" drops the sequences that have
             been idle for longest.
@@ -73,7 +75,7 @@ class Stream:
         ttl: float | None = None,
         history: int = 0,
     ) -> None:
-        self._model = stream_model(model, readout)
+        self._model = stream_model(model, readout, window)
         self.window, self.hop = _checked_window(self._model, window, hop)
         self.history = checks.integer("history", history, 0, checks.SIZE)
         self._sequences = _sequences(self._model, self.window, self.hop, history)
@@ -109,8 +111,8 @@ class Stream:
 
         Returns:
             A NumPy array for each key: the features of a layer, the output of a network, the probabilities of a
-            classifier or the number of a regressor. With ``window``, the answer for the last window completed by these
-            samples, or None if there is none; with ``return_all``, those of all completed windows, (k, …), k >= 0.
+            classifier or the number of a regressor. With ``hop``, the last answer that these samples complete, or None
+            if there is none; with ``return_all``, all of them, (k, …), k >= 0.
 
         Raises ``OutOfRange`` if states leave the range in which the layer is exact. The sequences that it names keep
         their previous states; the others have advanced, and their answers are in the error's attribute ``answers``.
@@ -361,6 +363,8 @@ class Stream:
 
 
 def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | None, int | None]:
+    if window is None and model.live is not None:
+        return None, checks.integer("hop", model.live[1] if hop is None else hop, 1)
     if window is None and model.frames is not None:
         if hop not in (None, model.frames[1]):
             raise BadValue(f"hop: expected None or that of the frames, {model.frames[1]}, got {checks.describe(hop)}")
@@ -368,8 +372,9 @@ def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | No
     if window is None:
         if model.predict_window is not None:
             raise BadValue(
-                "window: expected a number of samples for an estimator with a bank, with segments or with "
-                "missing='mask', and for frames that are centred or of other models: they need whole series, got None"
+                "window: expected a number of samples for an estimator with a bank that is not live, with segments, "
+                "scale='series' or missing='mask', and for frames that are centred or of other models: they need whole "
+                "series, got None"
             )
         if hop is not None:
             raise BadValue(f"hop: expected None without a window, got {checks.describe(hop)}")
@@ -385,6 +390,8 @@ def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | No
 
 
 def _sequences(model: StreamModel, window: int | None, hop: int | None, history: int) -> Sequences:
+    if model.live is not None and hop is not None:
+        return model.live[0](hop, history)
     if window is not None and hop is not None and model.predict_window is not None:
         return KeptSamples(window, hop, model.d, model.predict_window, history)
     if model.frames is not None:
