@@ -127,6 +127,9 @@ class PooledWindows(Sequences):
         self.views = [layer.view for layer in bank._layers]
         self.layers = [(layer, (*layer.for_kernels(), layer.all_levels)) for layer in bank._layers]
         self.rates = max(view.pace for view in self.views).bit_length()
+        self.same: dict[tuple[int, int, int], list[int]] = {}  # layers by the size, distance and rate of their windows
+        for i, view in enumerate(self.views):
+            self.same.setdefault((view.W, view.hop, view.pace.bit_length() - 1), []).append(i)
         T = max(view.W for view in self.views) + 1
         self.samples = Rows({"n": COUNT}, tails=np.zeros((0, self.rates, T, d)), n=np.zeros(0, np.int64))
         self.pools = [Table(f"pools{i}", Pools.empty(1, layer)) for i, layer in enumerate(bank._layers)]
@@ -172,19 +175,21 @@ class PooledWindows(Sequences):
         self.samples["n"][slots] += count
         for rate in range(self.rates):
             runs = Runs(self.samples["tails"][slots[rows], rate], before[rows] >> rate, u, count)
-            for i, view in enumerate(self.views):
-                if view.pace == 1 << rate:
-                    first, last = (np.maximum(0, (n - view.W) // view.hop + 1) for n in (runs.before, runs.after))
-                    self._pool(i, runs.x, self.pools[i].get(), slots[rows], runs.begin, first, last, runs.after)
+            for (W, hop, its_rate), layers in self.same.items():
+                if its_rate == rate:
+                    first, last = (np.maximum(0, (n - W) // hop + 1) for n in (runs.before, runs.after))
+                    for i in layers if (first < last).any() else ():
+                        self._pool(i, runs.x, self.pools[i].get(), slots[rows], runs.begin, first, last, runs.after)
             self.samples["tails"][slots[rows], rate] = runs.tails
             u, count = runs.halved()
             rows, count = rows[count > 0], count[count > 0]
             if not len(rows):
                 break
 
-    def _pool(self, i: int, x: Array, pools: Pools, *windows: Array) -> None:
+    def _pool(self, i: int, x: Array, pools: Pools, *which: Array) -> None:
+        """Adds windows of sequences in x (…, d) to pools; see the kernel."""
         kernel = launch.kernel("unicornn.streams._bank_kernels", "pool_windows")
-        launch.call(kernel, torch.float32, x.reshape(-1), x.shape[-1], *self.layers[i][1], pools, *windows)
+        launch.call(kernel, torch.float32, x.reshape(-1), x.shape[-1], *self.layers[i][1], pools, which)
 
     def _finished(self, scores: Array) -> Array:
         return np.asarray(self.estimator._answers({"bank": scores}))

@@ -8,9 +8,11 @@ from unicornn.estimators._pooling_kernels import add_rows
 
 
 @kernel
-def pool_windows(x, d, windows, layer, levels, pools, rows, begin, first, last, end):
+def pool_windows(x, d, windows, layer, levels, pools, which):
     """Adds the windows first[r] to last[r] of each sequence r to row rows[r] of the pools. Its sample 0 is begin[r] of
-    x (·, d), flat; its last window ends at sample end[r] at most, and sample -1 is what precedes sample 0."""
+    x (·, d), flat; its last window ends at sample end[r] at most, and sample -1 is what precedes sample 0. which: rows,
+    begin, first, last and end."""
+    rows, begin, first, last, end = which
     W, hop = windows.samples, windows.hop
     starts, values = np.empty(AT_ONCE, np.int64), np.empty((AT_ONCE, levels.shape[1]), np.float32)
     ends = np.empty(CHAINS * 2 * layer.w.size, np.float32)
