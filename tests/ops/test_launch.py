@@ -30,16 +30,17 @@ def test_every_block_is_done_once(count, threads):
     assert sorted(done) == list(range(count))
 
 
-def test_an_error_waits_for_the_other_threads():
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_in_any_thread_is_raised_when_all_have_ended(failing):
     ended = threading.Event()
 
     def kernel(k0, k1):
-        if k0 == 0:
-            raise ValueError("first")
+        if k0 == failing:
+            raise ValueError("failed")
         ended.wait(0.2)
         ended.set()
 
-    with pytest.raises(ValueError, match="first"):
+    with pytest.raises(ValueError, match="failed"):
         launch.share_out(kernel, torch.float32, 2, 2)
     assert ended.is_set()
 
@@ -103,15 +104,6 @@ def test_an_interrupted_pass_or_step_does_not_corrupt_the_next():
         os.sched_setaffinity(0, cores)
         torch.set_num_threads(threads)
     assert interrupted
-
-
-def test_an_error_in_a_thread_is_raised():
-    def kernel(k0, k1):
-        if k0:
-            raise ValueError("second")
-
-    with pytest.raises(ValueError, match="second"):
-        launch.share_out(kernel, torch.float32, 2, 2)
 
 
 def test_subnormal_numbers_are_treated_as_by_the_caller():
