@@ -80,10 +80,8 @@ def bearings_source(source):
     random = np.random.default_rng(0)
     lengths, labels, loads = random.integers(90, 120, 44), np.tile(np.arange(11), 4), np.repeat([3, 2, 1, 0], 11)
     values = random.normal(5, 2, lengths.sum()).astype(np.float32)
-    (source.data / "bearings").mkdir()
-    arrays = {"values": values, "lengths": lengths, "labels": labels, "loads": loads}
-    np.savez(source.data / "bearings/bearings.npz", classes=np.arange(11).astype(str), **arrays)
-    return source, np.split(values, np.cumsum(lengths)[:-1]), labels, loads
+    recordings = helpers.recordings(source.data / "bearings/bearings.npz", values, lengths, labels=labels, loads=loads)
+    return source, recordings, labels, loads
 
 
 @pytest.fixture
@@ -111,9 +109,5 @@ def worms44_source(source, monkeypatch):
     lengths, labels = random.integers(60, 90, 22), np.arange(22) % 5
     lengths[13] = 55
     values = random.normal(-1, 3, (lengths.sum(), 6)).astype(np.float32)
-    (source.data / "worms44").mkdir()
-    classes = np.array(["N2", "a", "b", "c", "d"])
-    arrays = {"values": values, "lengths": lengths, "labels": labels, "classes": classes}
-    np.savez(source.data / "worms44/worms44.npz", **arrays)
-    recordings = [values[end - n : end][:60] for end, n in zip(np.cumsum(lengths), lengths, strict=True)]
-    return source, recordings, labels
+    recordings = helpers.recordings(source.data / "worms44/worms44.npz", values, lengths, labels=labels)
+    return source, [x[:60] for x in recordings], labels

@@ -62,6 +62,13 @@ def cifar10(folder: Path, n=10):
     return images, labels
 
 
+def recordings(path: Path, values, lengths, **labels):
+    """Writes recordings one after another to an .npz file, and returns them one by one."""
+    path.parent.mkdir()
+    np.savez(path, values=values, lengths=lengths, **labels)
+    return np.split(values, np.cumsum(lengths)[:-1])
+
+
 def ts(path: Path, u, labels, *, regression=False):
     """Writes series (n, N, d) to a .ts file."""
     classes = "@targetlabel true" if regression else f"@classLabel true {' '.join(sorted(set(labels)))}"
