@@ -12,6 +12,7 @@ except ImportError as _error:
 
 from unicornn.estimators._bank import OscillatorBank as OscillatorBank
 from unicornn.estimators._classifier import UnICORNNClassifier as UnICORNNClassifier
+from unicornn.estimators._explanation import Explanation as Explanation
 from unicornn.estimators._regressor import UnICORNNRegressor as UnICORNNRegressor
 
-__all__ = ["OscillatorBank", "UnICORNNClassifier", "UnICORNNRegressor"]
+__all__ = ["Explanation", "OscillatorBank", "UnICORNNClassifier", "UnICORNNRegressor"]

@@ -16,6 +16,8 @@ from unicornn.errors import BadType, BadValue, Diverged
 from unicornn.estimators import _arguments as arguments
 from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
+from unicornn.estimators._explain import explain
+from unicornn.estimators._explanation import Explanation
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge, clearly_smaller
 from unicornn.estimators._saved import Saved
@@ -72,6 +74,14 @@ class Estimator(Saved, SeriesTransformer):
 
     def _answers(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """Probabilities of a classifier or numbers of a regressor from each model's outputs (n, k)."""
+        raise NotImplementedError
+
+    def _combined(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Logits or numbers (n, k) from each model's outputs (n, k)."""
+        raise NotImplementedError
+
+    def _slopes(self, outputs: dict[str, np.ndarray], base: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """For each model (n, k, k): ``_combined`` grows by the sum of slope @ (output - base) from base to output."""
         raise NotImplementedError
 
     def _describe_targets(self, target: np.ndarray) -> dict[str, Any]:
@@ -313,6 +323,27 @@ class Estimator(Saved, SeriesTransformer):
             if not finite.all():
                 raise Diverged(f"X: the {name}'s prediction for series {int(finite.argmin())} is not finite")
         return outputs
+
+    def explain(self, X: Any) -> Explanation:
+        """Contributions of steps, channels, windows, octaves and views to the scores of series X.
+
+        The scores are the logits of the classes, or the predicted numbers. The contributions of the bank add up to them
+        exactly. Those of the network are integrated gradients, whose error is the explanation's ``gap``.
+
+        Example:
+            >>> import numpy as np
+            >>> from unicornn.estimators import UnICORNNRegressor
+            >>> y = np.random.default_rng(0).uniform(0.2, 0.4, 40)
+            >>> X = np.sin(y[:, None] * np.arange(100))
+            >>> model = UnICORNNRegressor(random_state=0).fit(X, y)
+            >>> explanation = model.explain(X[:5])
+            >>> total = explanation.base + explanation.steps.sum(1)
+            >>> np.allclose(total[:, 0], model.predict(X[:5]))
+            True
+        """
+        read = self._read_known(X)
+        with self._threads():
+            return explain(self, read)
 
     # Checks
 

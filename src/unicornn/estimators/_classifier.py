@@ -126,11 +126,26 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self._combined(self._predictions(self._read_known(X).series))
 
     def _combined(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
-        """Logits (n, k) from each model's outputs."""
-        logits = outputs | ({"bank": outputs["bank"] * self._temperature} if "bank" in outputs else {})
+        logits = [each * self._factor(name) for name, each in outputs.items()]
         if len(logits) == 1:
-            return next(iter(logits.values()))
-        return np.log(np.maximum(np.mean([softmax(each, 1) for each in logits.values()], axis=0), 1e-300))
+            return logits[0]
+        return np.log(np.mean([_probabilities(each) for each in logits], axis=0))
+
+    def _slopes(self, outputs: dict[str, np.ndarray], base: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        n, k = next(iter(outputs.values())).shape
+        if len(outputs) == 1:
+            return {name: np.tile(self._factor(name) * np.eye(k), (n, 1, 1)) for name in outputs}
+        # The logarithmic mean turns differences of probabilities into differences of their logarithms, exactly.
+        p, p0 = ({m: _probabilities(v * self._factor(m)) for m, v in each.items()} for each in (outputs, base))
+        means = {name: _logarithmic_mean(p[name], p0[name]) for name in outputs}
+        total = _logarithmic_mean(sum(p.values()), sum(p0.values()))
+        return {
+            name: self._factor(name) * (L / total)[:, :, None] * (np.eye(k) - (L / L.sum(1, keepdims=True))[:, None])
+            for name, L in means.items()
+        }
+
+    def _factor(self, model: str) -> float:
+        return self._temperature if model == "bank" else 1.0
 
     # Targets
 
@@ -203,3 +218,13 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         self._doubt = checks.fraction("doubt", saved["doubt"])
         if "bank" in self.models_:
             self._temperature = checks.positive("temperature", saved["temperature"])
+
+
+def _probabilities(logits: np.ndarray) -> np.ndarray:
+    return np.maximum(softmax(logits, 1), 1e-300)
+
+
+def _logarithmic_mean(a: Any, b: Any) -> np.ndarray:
+    """(a - b) / log(a / b) for numbers > 0, a where they are nearly equal."""
+    ratio = np.log(a / b)
+    return np.divide(a - b, ratio, out=np.asarray(a + b) / 2, where=np.abs(ratio) > 1e-8)

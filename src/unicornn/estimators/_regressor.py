@@ -59,9 +59,15 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         return self._answers(self._predictions(self._read_known(X).series))
 
     def _answers(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
-        """Numbers (n,) or (n, k) from each model's outputs."""
-        numbers = sum(outputs.values()) / len(outputs) * self._spread + self._centre
+        numbers = self._combined(outputs)
         return numbers[:, 0] if self._flat else numbers
+
+    def _combined(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        return sum(outputs.values()) / len(outputs) * self._spread + self._centre
+
+    def _slopes(self, outputs: dict[str, np.ndarray], base: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        slope = np.diag(self._spread) / len(outputs)
+        return {name: np.tile(slope, (len(each), 1, 1)) for name, each in outputs.items()}
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that contain the target with probability ``coverage``: (n, 2), or (n, k, 2) for several targets.
