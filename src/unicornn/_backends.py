@@ -36,7 +36,7 @@ def pick_backend(backend: str, device: torch.device) -> str:
         if kind == "cpu":
             return "cpu"
         if kind == "cuda" and HAS_TRITON:
-            return "triton"
+            return "triton" if _kernels_work(device) else "reference"
         if kind != "meta" and not torch.compiler.is_compiling():
             _warn_of_reference(kind)
         return "reference"
@@ -51,6 +51,15 @@ def pick_backend(backend: str, device: torch.device) -> str:
                 f"backend: 'triton' needs tensors on a GPU (cuda), got {device}; expected 'auto', 'reference' or 'cpu'"
             )
     return backend
+
+
+def _kernels_work(device: torch.device) -> bool:
+    from unicornn._self_test import kernels_work  # needs the layer
+
+    return kernels_work(device)
+
+
+_kernels_work._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compile calls it, without tracing
 
 
 @cache

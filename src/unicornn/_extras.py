@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_OF_COMMANDS = {"fit": "fit", "predict": "fit", "features": "fit", "export": "fit,export"}
+_OF_COMMANDS = {"fit": "fit", "predict": "fit", "features": "fit", "explain": "fit", "export": "fit,export"}
 
 
 def install_hint(extra: str) -> str:

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook as has_global_hooks
 from torch.utils import _pytree as pytree
 
-__all__ = ["any_mode_active", "has_global_hooks", "pytree", "scan", "transformed"]
+__all__ = ["any_mode_active", "driver_version", "has_global_hooks", "pytree", "scan", "transformed"]
 
 
 def scan(*args: Any, **kwargs: Any) -> Any:
@@ -18,6 +18,12 @@ def scan(*args: Any, **kwargs: Any) -> Any:
     from torch._higher_order_ops.scan import scan
 
     return scan(*args, **kwargs)
+
+
+def driver_version() -> str:
+    """The version of the GPU's driver; empty if torch doesn't know it."""
+    get = getattr(torch._C, "_cuda_getDriverVersion", None)  # only in builds with CUDA
+    return "" if get is None else str(get())
 
 
 def _in_function_transform() -> bool:

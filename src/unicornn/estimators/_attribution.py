@@ -1,7 +1,7 @@
 """Divides the ridge's score of an ``OscillatorBank``'s features among windows, samples and channels, exactly.
 
-The score is a sum over features, each of which counts by its difference from a reference. A pooled feature is a sum of
-parts, one for each window; a summary statistic is a sum of parts, one for each sample:
+The score is a sum over features, each of which counts by its difference from the mean of the training set. A pooled
+feature is a sum of parts, one for each window; a summary statistic is a sum of parts, one for each sample:
 
     mean, trend, mean_increment    the terms of the sum
     deviation                      in proportion to the squared deviations from the mean
@@ -9,10 +9,9 @@ parts, one for each window; a summary statistic is a sum of parts, one for each 
     crossings                      half of each crossing for either window
     max, min, first, last, …       the whole value, for the window or sample that has it
 
-The difference from the reference is divided among the parts that push the feature in its direction, in proportion to
-how far they lie beyond the reference's equal share: so nothing cancels, and the sum is exact. The contribution of a
-window is divided among the channels in proportion to the power with which each one drives the oscillator, and then
-among its samples in proportion to their power.
+The difference is divided among the parts that push the feature in its direction, in proportion to how far they are from
+an equal share of the training set's mean: so nothing cancels, and the sum is exact. The contribution of a window is
+divided among the channels in proportion to the power with which they drive the oscillator, and evenly among its steps.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unicornn.estimators._bank import OscillatorBank
-from unicornn.estimators._oscillators import Oscillators
+from unicornn.estimators._oscillators import Joined, Oscillators
 from unicornn.estimators._pooling import pooled_names
 from unicornn.estimators._ridge import CLIP, Ridge
 from unicornn.estimators._series import Series
@@ -68,74 +67,66 @@ class Attribution(NamedTuple):
 
 
 def attribute_bank(bank: OscillatorBank, ridge: Ridge, series: Series) -> Iterator[Attribution]:
-    """The ridge's score of each series (N_i, d), compared with that of a series that is constant at the mean."""
-    layers = bank._layers
-    sizes = [len(pooled_names(layer, list(bank.quantiles))) for layer in layers]
-    cuts = np.cumsum(sizes)
-    references: dict[int, np.ndarray] = {}
+    """The ridge's scores of each series (N_i, d), compared with those of the training set's mean features."""
+    cuts = np.cumsum([len(pooled_names(layer, list(bank.quantiles))) for layer in bank._layers])
+    means = np.split(ridge.mean, cuts)
     for F, x in zip(bank._features(series).astype(np.float64), series, strict=True):
-        if len(x) not in references:
-            constant = np.tile(bank._scaling.mean, (len(x), 1))
-            references[len(x)] = bank._features([constant])[0].astype(np.float64)
-        reference = references[len(x)]
-        base, gain = _linearised(ridge, F, reference)
-        *pooled, summary = zip(*(np.split(v, cuts) for v in (F - reference, reference, gain)), strict=True)
+        z = (F - ridge.mean) / ridge.deviation
+        parts = np.split(np.clip(z, -CLIP, CLIP)[:, None] * ridge.coefficients, cuts)  # of the scores, by feature
+        excess = np.split(z, cuts)
         u = bank._scaling(x)
-        samples = _attribute_summaries(u, bank._summary_names, *summary)
+        samples = _attribute_summaries(u, bank._summary_names, parts[-1], excess[-1], means[-1])
         others = {"statistics": samples.sum((0, 1))}
         windows = []
-        for layer, numbers in zip(layers, pooled, strict=True):
-            found, part = _attribute_layer(layer, u, *numbers)
+        for layer, *numbers in zip(bank._layers, parts, excess, means, strict=False):
+            found, own = _attribute_layer(layer, u, *numbers)
             octave = min(bank.windows_, key=lambda W: abs(W - found.length))  # long windows may be rounded to samples
             windows.append(found._replace(length=octave))
-            samples += part
-        yield Attribution(base, samples, windows, others)
+            samples += own
+        yield Attribution(ridge.intercept, samples, windows, others)
 
 
-def _linearised(ridge: Ridge, F: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The score of the reference (k,), and the gain (p, k) of each feature: score = base + (F - reference) @ gain."""
-    z, z0 = ((v - ridge.mean) / ridge.deviation for v in (F, reference))
-    clipped, base = np.clip(z, -CLIP, CLIP), np.clip(z0, -CLIP, CLIP)
-    cut = ((clipped != z) | (base != z0)) & (z != z0)
-    slope = np.divide(clipped - base, z - z0, out=np.ones_like(z), where=cut)
-    return base @ ridge.coefficients + ridge.intercept, (slope / ridge.deviation)[:, None] * ridge.coefficients
-
-
-def _shares(parts: np.ndarray, excess: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Shares (F, n), nonnegative and with sum 1, of the parts of features in their ``excess`` over a reference (F,)."""
+def _shares(parts: np.ndarray, excess: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Shares (F, n), nonnegative and with sum 1, of the parts of features in their ``excess`` over the mean (F,)."""
     n = parts.shape[1]
-    beyond = np.maximum((parts - reference[:, None] / n) * np.sign(excess)[:, None], 0)
+    beyond = np.maximum((parts - mean[:, None] / n) * np.sign(excess)[:, None], 0)
     total = beyond.sum(1, keepdims=True)
     return np.divide(beyond, total, out=np.full_like(beyond, 1 / n), where=total > 0)
 
 
 def _attribute_layer(
-    layer: Oscillators, x: np.ndarray, excess: np.ndarray, reference: np.ndarray, gain: np.ndarray
+    layer: Oscillators, x: np.ndarray, totals: np.ndarray, excess: np.ndarray, mean: np.ndarray
 ) -> tuple[Windows, np.ndarray]:
     """Contributions of a layer's windows over a scaled series (N, d), and of its samples (N, d, k).
 
-    ``excess``, ``reference`` (p,) and ``gain`` (p, k) are those of the layer's pooled features.
+    ``totals`` (p, k), ``excess`` and ``mean`` (p,) are those of the layer's pooled features.
     """
-    view, starts = layer.view, layer.view.starts(len(x))
-    values = np.concatenate([each.numpy() for _, _, each in layer.run([x], [starts])]).T
-    power = _Power(layer, x, starts)
-    density = np.zeros((len(starts), x.shape[1], gain.shape[1]))
+    view, starts, d = layer.view, layer.view.starts(len(x)), x.shape[1]
+    joined = Joined.of([x])
+    values = layer.values(joined, [starts]).T
+    power = _window_power(layer, joined, starts)
+    gains = _channel_gains(layer)
+    contributions = np.zeros((len(starts), d, totals.shape[1]))
+
+    def add(rows: np.ndarray, columns: np.ndarray, shares: np.ndarray) -> None:
+        parts = shares.T / (power @ gains[rows].T)
+        by_channel = gains[rows][:, :, None] * totals[columns][:, None]  # (F, d, k)
+        contributions[:] += (parts @ by_channel.reshape(len(rows), -1)).reshape(contributions.shape)
+
     at_once = max(1, AT_ONCE // len(starts))
     for first in range(0, len(values), at_once):
-        some = np.arange(first, min(first + at_once, len(values)))
-        v = values[some].astype(np.float64)
+        rows = np.arange(first, min(first + at_once, len(values)))
+        v = values[rows].astype(np.float64)
         for i, index in enumerate((v.argmax(1), v.argmin(1))):
-            columns = (i + 1) * len(values) + some
-            shares = (np.arange(len(starts)) == index[:, None]).astype(np.float64)
-            density += power.density(some, shares, excess[columns, None] * gain[columns])
-        for rows, columns, parts in _pool_parts(layer, some, v):
-            shares = _shares(parts, excess[columns], reference[columns])
-            density += power.density(rows, shares, excess[columns, None] * gain[columns])
-    windows = Windows(
-        view.kind + ("_pairs" if view.pairs else ""), view.steps, starts * view.pace,
-        np.einsum("wc,wck->wk", power.of_windows, density),
-    )  # fmt: skip
-    return windows, _as_steps(power.spread(density), view.pace, len(x))
+            add(rows, (i + 1) * len(values) + rows, (np.arange(len(starts)) == index[:, None]).astype(np.float64))
+        for own, columns, parts in _pool_parts(layer, rows, v):
+            add(own, columns, _shares(parts, excess[columns], mean[columns]))
+    contributions *= power[:, :, None]
+    name = view.kind + ("_pairs" if view.pairs else "")
+    begin = np.minimum(starts * view.pace, len(x) - 1)
+    end = np.minimum((starts + view.W) * view.pace, len(x))
+    windows = Windows(name, view.steps, begin, contributions.sum(1))
+    return windows, _spread(contributions / (end - begin)[:, None, None], begin, end, len(x))
 
 
 def _pool_parts(
@@ -170,72 +161,45 @@ def _deviation_parts(centred: np.ndarray) -> np.ndarray:
     return np.divide(squares, len(centred[0]) * deviation, out=np.zeros_like(squares), where=deviation > 0)
 
 
-class _Power:
-    """The power of samples and windows: by it, a window's contribution is divided among channels and samples.
-
-    Contributions are kept as densities, contribution / power (windows, d, k). The power of a sample is that of the
-    oscillators' input, plus 1, the mean over the training set, so that silence has a share as well.
-    """
-
-    def __init__(self, layer: Oscillators, x: np.ndarray, starts: np.ndarray) -> None:
-        view = layer.view
-        self.input = view.prepare(x, layer.deviation).astype(np.float64)  # (n, d)
-        n, d = self.input.shape
-        self.starts, self.ends = starts, np.minimum(starts + view.W, n)
-        size = (self.ends - starts)[:, None]
-        self.centre = self._over_windows(self.input) / size if view.kind == "shape" else np.zeros((len(starts), d))
-        self.of_windows = np.maximum(self._over_windows(self.input**2) - size * self.centre**2, 0) + size
-        gains = layer.V.numpy().astype(np.float64) ** 2
-        if view.pairs:
-            gains = gains[: len(gains) // 2] + gains[len(gains) // 2 :]
-        self.gains = np.tile(gains, (len(layer.names) // len(gains), 1))  # of channels, by quantity: (F, d)
-
-    def density(self, rows: np.ndarray, shares: np.ndarray, totals: np.ndarray) -> np.ndarray:
-        """Densities of the features of the quantities ``rows``: shares of windows (F, n), contributions (F, k)."""
-        gains, k = self.gains[rows], totals.shape[1]
-        parts = shares.T / (self.of_windows @ gains.T)  # (n, F)
-        return (parts @ (gains[:, :, None] * totals[:, None]).reshape(len(rows), -1)).reshape(len(parts), -1, k)
-
-    def spread(self, density: np.ndarray) -> np.ndarray:
-        """Contributions of the samples, (n, d, k)."""
-        u, centre = self.input[:, :, None], self.centre[:, :, None]
-        found = self._over_samples(density) * (u**2 + 1)
-        if centre.any():
-            found += self._over_samples(density * centre**2) - 2 * u * self._over_samples(density * centre)
-        return found
-
-    def _over_windows(self, v: np.ndarray) -> np.ndarray:
-        """Sums over the samples of each window."""
-        total = np.concatenate([np.zeros_like(v[:1]), v.cumsum(0)])
-        return total[self.ends] - total[self.starts]
-
-    def _over_samples(self, v: np.ndarray) -> np.ndarray:
-        """Sums over the windows that contain each sample."""
-        total, n = np.concatenate([np.zeros_like(v[:1]), v.cumsum(0)]), np.arange(len(self.input))
-        return total[self.starts.searchsorted(n, "right")] - total[self.ends.searchsorted(n, "right")]
+def _channel_gains(layer: Oscillators) -> np.ndarray:
+    """The squared weights of the channels in the input of each quantity's oscillators, (F, d)."""
+    gains = layer.V.numpy().astype(np.float64) ** 2
+    if layer.view.pairs:
+        gains = gains[: len(gains) // 2] + gains[len(gains) // 2 :]
+    return np.tile(gains, (len(layer.names) // len(gains), 1))
 
 
-def _as_steps(samples: np.ndarray, pace: int, N: int) -> np.ndarray:
-    """Samples (n, d, k), averages over ``pace`` steps, as steps (N, d, k); steps left over at the end get nothing."""
-    steps = np.zeros((N, *samples.shape[1:]))
-    covered = min(pace, N)
-    steps[: len(samples) * covered] = np.repeat(samples / covered, covered, 0)
-    return steps
+def _window_power(layer: Oscillators, x: Joined, starts: np.ndarray) -> np.ndarray:
+    """Mean power of the channels in each window (windows, d), plus 1, which is that of the training set."""
+    u = layer.view.prepare(x, layer.deviation).astype(np.float64)
+    ends = np.minimum(starts + layer.view.W, len(u))
+    mean, square = ((total[ends] - total[starts]) / (ends - starts)[:, None] for total in map(_running_sum, (u, u**2)))
+    return 1 + np.maximum(square - mean**2 if layer.view.kind == "shape" else square, 0)
+
+
+def _running_sum(v: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros_like(v[:1]), v.cumsum(0)])
+
+
+def _spread(rate: np.ndarray, begin: np.ndarray, end: np.ndarray, N: int) -> np.ndarray:
+    """Sums (N, d, k) over the windows that contain each step of their contributions per step (windows, d, k)."""
+    total, n = _running_sum(rate), np.arange(N)
+    return total[begin.searchsorted(n, "right")] - total[end.searchsorted(n, "right")]
 
 
 def _attribute_summaries(
-    x: np.ndarray, names: tuple[str, ...], excess: np.ndarray, reference: np.ndarray, gain: np.ndarray
+    x: np.ndarray, names: tuple[str, ...], totals: np.ndarray, excess: np.ndarray, mean: np.ndarray
 ) -> np.ndarray:
     """Contributions (N, d, k) of the samples of a scaled series (N, d) to the statistics ``names`` of its channels."""
-    d, k = x.shape[1], gain.shape[1]
-    excess, reference, gain = excess.reshape(-1, d), reference.reshape(-1, d), gain.reshape(-1, d, k)
+    d, k = x.shape[1], totals.shape[1]
+    totals, excess, mean = totals.reshape(-1, d, k), excess.reshape(-1, d), mean.reshape(-1, d)
     samples = np.zeros((len(x), d, k))
     for c, v in enumerate(x.T.astype(np.float64)):
         shares = _single_samples(v)
         for name, parts in _summary_parts(v).items():
             i = names.index(name)
-            shares[name] = _shares(parts[None], excess[i, c, None], reference[i, c, None])[0]
-        samples[:, c] = np.stack([shares[name] for name in names], 1) @ (excess[:, c, None] * gain[:, c])
+            shares[name] = _shares(parts[None], excess[i, c, None], mean[i, c, None])[0]
+        samples[:, c] = np.stack([shares[name] for name in names], 1) @ totals[:, c]
     return samples
 
 

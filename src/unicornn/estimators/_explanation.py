@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Explanation:
     """Contributions of the parts of n series to a model's scores: n series, N steps, d channels, k outputs.
 
-    For every series, ``base + steps.sum(1) + gap`` is ``scores``. The contributions compare the series with one that is
-    constant at the mean of the training set, whose score is ``base``.
+    For every series, ``base + steps.sum(1) + gap`` is ``scores``. The contributions of the bank compare its features
+    with their means over the training set, those of a network the series with a constant one.
 
     Attributes:
         series: The series as the model read them, (N_i, d).
@@ -30,7 +30,7 @@ class Explanation:
         outputs: Classes, or numbers of the targets, (k,).
         channel_names: Names of the channels, (d,).
         scores: Logits of the classes, or predictions, (n, k).
-        base: Scores of a constant series of the same length, (n, k).
+        base: Scores of what the series are compared with, (n, k).
         samples: Contributions of every step and channel, (n, N, d, k); 0 after the end of shorter series.
         windows: For each series, the windows of every view and octave with their contributions; see ``Windows``.
             Empty for a network.

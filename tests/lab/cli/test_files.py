@@ -40,12 +40,15 @@ def test_from_a_file_to_predictions(table, tmp_path):
     page = (model / "report.html").read_text()
     assert "left out accuracy" in page
     assert "True and predicted classes of series left out." in page
+    assert "Clearest correct and incorrect predictions" in page
     assert "accuracy 1 on 16 series" in run("predict", model, table, *target, "--out", tmp_path / "p.csv")
     predicted = pd.read_csv(tmp_path / "p.csv")
     assert list(predicted.columns) == ["series", "prediction", "p(a)", "p(b)"]
     assert (predicted.prediction == ["ab"[i % 2] for i in range(16)]).all()
     printed = run("predict", model, table, *target)
     assert printed.startswith("series,prediction,p(a),p(b)\ns0,a,")
+    assert "wrote" in run("explain", model, table, *target, "--samples", 2, "--out", tmp_path / "e.html")
+    assert (tmp_path / "e.html").read_text().count("<figure") == 2
     run("features", model, table, *target, "--out", tmp_path / "f.csv")
     assert len(pd.read_csv(tmp_path / "f.csv")) == 16
     frame = pd.read_csv(table)

@@ -19,7 +19,7 @@ def test_the_page_fits_on_a_phone(target, tmp_path):
     estimator = fit_file(data, tmp_path / "model", random_state=0)
     page = write_report(estimator, data, "walks.csv", tmp_path / "report.html")
     for measured in measured_in_frames(page, tmp_path, MEASURE):
-        assert (measured["beyond"], measured["sideways"], measured["images"], measured["shown"]) == (0, 0, 2, 2)
+        assert (measured["beyond"], measured["sideways"], measured["images"], measured["shown"]) == (0, 0, 6, 6)
         text = measured["text"]
         assert "seconds since the start" in text
         assert "Hardest series" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import re
 import sys
 import traceback
@@ -236,6 +237,40 @@ def diagnose_run(run: options.RunFolder, task: options.TaskFile = None, data: op
         table.add_row(*row)
     console.print(table)
     print_line(f"wrote {escape(str(run / 'diagnosis.json'))} and diagnosis.png")
+
+
+@app.command("doctor")
+def examine_installation(
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a bug report.")] = False,
+) -> None:
+    """Tests the installation: components, back-ends, speed, caches; names problems and their fixes."""
+    from unicornn.lab.doctor import examine
+
+    with error_console.status("Testing"):
+        report = examine()
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+        return
+    about, speed = report["environment"], report["speed"]
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_row(
+        "machine", f"{about['platform']}, {about['cores']} cores, {about['threads']} threads, {about['device']}"
+    )
+    table.add_row("versions", ", ".join(f"{name} {value}" for name, value in about["versions"].items()))
+    for extra, missing in report["extras"].items():
+        table.add_row(f"extra {extra}", f"without {', '.join(missing)}" if missing else "installed")
+    for name, problems in report["backends"].items():
+        table.add_row(name, escape("; ".join(problems)) or "works")
+    table.add_row(
+        "speed", f"training step {speed['ours_ms']:.3g} ms, nn.LSTM {speed['ms']:.3g} ms: {speed['ratio']:.1f} ×"
+    )
+    for name, cache in report["caches"].items():
+        table.add_row(f"cache of {name}", escape(cache["path"]) + ("" if cache["writable"] else " (not writable)"))
+    console.print(table)
+    for each in report["problems"]:
+        print_line(f"[bold]problem:[/] {escape(each['problem'])}; {escape(each['fix'])}")
+    if not report["problems"]:
+        print_line("no problems found")
 
 
 @app.command("bench")

@@ -1,4 +1,4 @@
-"""The commands for files of time series: ``unicornn fit | predict | features``."""
+"""The commands for files of time series: ``unicornn fit | predict | explain | features``."""
 
 from __future__ import annotations
 
@@ -188,3 +188,27 @@ _add_command(
     "Prints the score if the file has targets.\n\nExample: `unicornn predict model new.csv --out predictions.csv`",
 )
 _add_command("features", "features_file", "Write the features from which a model predicts: one row per series.")
+
+
+@app.command("explain")
+@reading_options
+def explain_series(
+    model: ModelFolder,
+    file: SeriesFile,
+    *,
+    out: Annotated[Path, typer.Option(help="HTML file.")] = Path("explain.html"),
+    samples: Annotated[int, typer.Option(help="Number of series.", min=1)] = 6,
+    target: TrueColumn = None,
+    reading: dict[str, Any],
+) -> None:
+    """Write an HTML page about the parts of series that speak for and against their predictions.
+
+    With --target, of the clearest correct and incorrect predictions; otherwise of the first series.
+    """
+    from unicornn import load_model
+    from unicornn.lab.fit import read
+    from unicornn.lab.fit._explain import write_explanations
+
+    estimator = load_model(model)
+    data = read(file, target, **stored_reading(estimator, reading))
+    print_line(f"wrote {escape(str(write_explanations(estimator, data, file.name, out, samples)))}")

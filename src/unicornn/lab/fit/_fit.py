@@ -85,7 +85,7 @@ def predict_file(estimator: Estimator, data: Data) -> pd.DataFrame:
         >>> list(predictions.columns), list(features.columns[:2])
         (['series', 'prediction', 'p(0)', 'p(1)'], ['series', 'w6_level_y0_mean'])
     """
-    _check_data(estimator, data)
+    check_data(estimator, data)
     if not isinstance(estimator, UnICORNNClassifier):
         return pd.DataFrame({"series": data.ids, "prediction": estimator.predict(data.series)})
     probabilities = estimator.predict_proba(data.series)
@@ -119,12 +119,12 @@ def features_file(estimator: Estimator, data: Data) -> pd.DataFrame:
     Example:
         >>> from unicornn.lab.fit import features_file  # see predict_file
     """
-    _check_data(estimator, data)
+    check_data(estimator, data)
     features = pd.DataFrame(estimator.transform(data.series), columns=estimator.get_feature_names_out())
     return pd.concat([pd.Series(data.ids, name="series"), features], axis=1)
 
 
-def _check_data(estimator: Estimator, data: Data) -> None:
+def check_data(estimator: Estimator, data: Data) -> None:
     """Raises an error unless the data has the model's channels and no gaps that it cannot handle."""
     if estimator.channel_names_ is not None:
         data.check_channels(estimator.channel_names_)

@@ -11,11 +11,13 @@ import numpy as np
 
 from unicornn.estimators import _network as networks
 from unicornn.lab.fit._data import Data
+from unicornn.lab.fit._explain import case_plots, clearest
 from unicornn.lab.report import _plots as plots
 from unicornn.lab.report._render import Plot, write_page
 
 HARDEST = 10  # series listed
 EXAMPLES = 6  # series drawn
+CASES = 4  # series explained: the clearest correct and incorrect ones
 NETWORK_SETTINGS = {field.name for field in fields(networks.Settings)}
 NETWORK_SETTINGS |= {"dt", "validation_fraction", "budget", "warm_start"}
 
@@ -79,12 +81,25 @@ class LeftOut:
                 "Mostly taken for": f"{self.names[wrong[counts.argmax()]]} ({counts.max()})" if len(wrong) else "–",
             }
 
+    def cases(self, estimator: Any, data: Data) -> list[Plot]:
+        """Explanations of the clearest correct and incorrect predictions, by the model fitted to all series."""
+        chosen = clearest(self.error, CASES)
+        series = [data.series[estimator._ridge.rows[i]] for i in chosen]
+        return case_plots(estimator, series, [f"{self.ids[i]}: {self._case(i)}" for i in chosen])
+
+    def _case(self, i: int) -> str:
+        target, prediction = self._text(self.target[i]), self._text(self.prediction[i])
+        return f"target {target}, left out of the fit predicted as {prediction}."
+
+    def _text(self, value: Any) -> str:
+        return self.names[value] if self.names else f"{value:.4g}"
+
     def hardest(self) -> Iterator[Row]:
         """The series with the largest errors, of classes only those with a wrong prediction."""
-        text = self.names.__getitem__ if self.names else "{:.4g}".format
         for i in np.argsort(-self.error, kind="stable")[:HARDEST]:
             if self.error[i] > 0:
-                yield {"Series": self.ids[i], "Target": text(self.target[i]), "Prediction": text(self.prediction[i])}
+                target, prediction = self._text(self.target[i]), self._text(self.prediction[i])
+                yield {"Series": self.ids[i], "Target": target, "Prediction": prediction}
 
 
 def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
@@ -106,7 +121,7 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
         summary=left_out.summary() if left_out else "The network was validated on series that it was not trained on.",
         method=[_left_out_by(estimator, data), _scaled_by(estimator)],
         recalls=list(left_out.recalls()) if left_out else [], hardest=list(left_out.hardest()) if left_out else [],
-        data=dict(data.described()), settings=settings,
+        cases=left_out.cases(estimator, data) if left_out else [], data=dict(data.described()), settings=settings,
         plots=[_examples(data, classes=hasattr(estimator, "classes_")), *([left_out.plot()] if left_out else [])],
     )  # fmt: skip
 
