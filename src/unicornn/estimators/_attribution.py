@@ -3,9 +3,9 @@
 The score is a sum over features, each of which counts by its difference from the mean of the training set. A pooled
 feature is a sum of parts, one for each window; a summary statistic is a sum of parts, one for each sample:
 
-    mean, trend, mean_increment    the terms of the sum
+    mean, trend, won, increment    the terms of the sum
     deviation                      in proportion to the squared deviations from the mean
-    above                          1 / windows for each window above the level
+    above, wins, losses            1 / windows for each window in which this is so
     crossings                      half of each crossing for either window
     max, min, first, last, …       the whole value, for the window or sample that has it
 
@@ -28,6 +28,7 @@ from unicornn.estimators._ridge import CLIP, Ridge
 from unicornn.estimators._series import Series
 
 AT_ONCE = 1 << 22  # numbers processed at a time, to save memory
+GROUP = 8  # energies that compete, as in ``_pooling_kernels``
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
 
 
@@ -113,9 +114,7 @@ def _attribute_layer(
         by_channel = gains[rows][:, :, None] * totals[columns][:, None]  # (F, d, k)
         contributions[:] += (parts @ by_channel.reshape(len(rows), -1)).reshape(contributions.shape)
 
-    at_once = max(1, AT_ONCE // len(starts))
-    for first in range(0, len(values), at_once):
-        rows = np.arange(first, min(first + at_once, len(values)))
+    for rows in _blocks(layer, len(starts)):
         v = values[rows].astype(np.float64)
         for i, index in enumerate((v.argmax(1), v.argmin(1))):
             add(rows, (i + 1) * len(values) + rows, (np.arange(len(starts)) == index[:, None]).astype(np.float64))
@@ -138,20 +137,39 @@ def _pool_parts(
     """
     (F, n), E = (len(layer.names), values.shape[1]), len(layer.names) - layer.n_phases
     yield rows, rows, values / n
-    energies = rows >= layer.n_phases
-    rows, values = rows[energies], values[energies]
-    columns = iter(range(3 * F, 3 * F + E * (len(layer.levels) + 3), E))
-    own = rows - layer.n_phases
+    if rows[0] < layer.n_phases:
+        return
     centred = values - values.mean(1, keepdims=True)
-    yield rows, next(columns) + own, _deviation_parts(centred)
-    for level in layer.levels:
-        yield rows, next(columns) + own, (values > level[rows, None]) / n
     above = values > layer.middle[rows, None]
     crossings = np.pad((above[:, 1:] != above[:, :-1]) / (2 * max(n - 1, 1)), ((0, 0), (1, 1)))
-    yield rows, next(columns) + own, crossings[:, 1:] + crossings[:, :-1]
+    pools = [_deviation_parts(centred), *((values > level[rows, None]) / n for level in layer.levels)]
+    pools.append(crossings[:, 1:] + crossings[:, :-1])
     if not layer.view.pairs:
         index = np.arange(n) - (n - 1) / 2
-        yield rows, next(columns) + own, centred * index / (n * np.sqrt(max(n**2 - 1, 1) / 12))
+        pools.append(centred * index / (n * np.sqrt(max(n**2 - 1, 1) / 12)))
+    if layer.competes:
+        pools.extend(_contest_parts((values.astype(np.float32) - layer.middle[rows, None]) * layer.unit[rows, None]))
+    for i, parts in enumerate(pools):
+        yield rows, 3 * F + i * E + rows - layer.n_phases, parts
+
+
+def _blocks(layer: Oscillators, n: int) -> Iterator[np.ndarray]:
+    """Rows of quantities to process together, with n windows: phases or whole groups of competing energies."""
+    at_once = max(1, AT_ONCE // (n * GROUP)) * GROUP
+    for begin, end in ((0, layer.n_phases), (layer.n_phases, len(layer.names))):
+        for first in range(begin, end, at_once):
+            yield np.arange(first, min(first + at_once, end))
+
+
+def _contest_parts(values: np.ndarray) -> np.ndarray:
+    """Parts (3, E, n) of the pools of competing energies, with standardised values (E, n): wins, losses, values won."""
+    parts, window = np.zeros((3, *values.shape)), np.arange(values.shape[1])
+    for first in range(0, len(values), GROUP):
+        group = values[first : first + GROUP]
+        high, low = first + group.argmax(0), first + group.argmin(0)
+        parts[0, high, window] = parts[1, low, window] = 1
+        parts[2, high, window] = values[high, window]
+    return parts / len(window)
 
 
 def _deviation_parts(centred: np.ndarray) -> np.ndarray:

@@ -338,7 +338,7 @@ class Estimator(Saved, SeriesTransformer):
             >>> model = UnICORNNRegressor(random_state=0).fit(X, y)
             >>> explanation = model.explain(X[:5])
             >>> total = explanation.base + explanation.steps.sum(1)
-            >>> np.allclose(total[:, 0], model.predict(X[:5]))
+            >>> np.allclose(total[:, 0], model.predict(X[:5]), atol=1e-5)
             True
         """
         read = self._read_known(X)
