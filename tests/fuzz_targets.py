@@ -310,7 +310,7 @@ def estimators() -> list[Target]:
         return call
 
     def partial(kind: Any) -> Any:
-        return lambda **given: kind(hidden_size=2, dt=0.1, random_state=0).partial_fit(**given)
+        return lambda **given: kind("network", hidden_size=2, dt=0.1, random_state=0).partial_fit(**given)
 
     small = {"model": "network", "hidden_size": 2, "num_layers": 1, "max_epochs": 1, "patience": 1, "dt": 0.1}
     both = {"X": SERIES, "y": CLASSES, "sample_weight": None}

@@ -34,9 +34,9 @@ def backend_problems(backend: str, device: torch.device) -> list[str]:
     problems = [] if exact else ["reversal: expected the initial state bit for bit, got another one"]
     for name, value in found.items():
         expected = reference[name]
-        error = float((value.double().cpu() - expected).abs().max() / expected.abs().max())
-        if not error <= TOLERANCE:  # also if it is NaN
-            problems.append(f"{name}: expected at most {TOLERANCE:g} beside the reference, got {error:.2g}")
+        difference = float((value.double().cpu() - expected).abs().max() / expected.abs().max())
+        if not difference <= TOLERANCE:  # also if it is NaN
+            problems.append(f"{name}: expected at most {TOLERANCE:g} beside the reference, got {difference:.2g}")
     return problems
 
 

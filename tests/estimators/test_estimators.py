@@ -211,11 +211,11 @@ def test_probabilities_of_a_model_of_few_series_are_moderate(model):
 
 def test_partial_fit():
     X, y, f = tones(20)
-    estimator = UnICORNNClassifier(dt=0.5, **SMALL)
+    estimator = UnICORNNClassifier("network", dt=0.5, **SMALL)
     for _ in range(3):
         estimator.partial_fit(X[:10], y[:10], classes=["high", "low"])
     assert (estimator.n_iter_, estimator.models_) == (3, ("network",))
-    assert UnICORNNRegressor(dt=0.5, **SMALL).partial_fit(X, f).predict(X).shape == (20,)
+    assert UnICORNNRegressor("network", dt=0.5, **SMALL).partial_fit(X, f).predict(X).shape == (20,)
 
 
 def test_warm_start():

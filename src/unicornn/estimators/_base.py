@@ -18,10 +18,11 @@ from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._explain import explain
 from unicornn.estimators._explanation import Explanation
+from unicornn.estimators._parts import Parts
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge, clearly_smaller
 from unicornn.estimators._saved import Saved
-from unicornn.estimators._series import LAYOUTS, MISSING, SCALES, Scaling, Series
+from unicornn.estimators._series import LAYOUTS, MISSING, SCALES, Scaling, Series, SeriesSet
 from unicornn.estimators._transformer import SeriesTransformer
 from unicornn.readouts import parse
 
@@ -31,7 +32,7 @@ KIND_WEIGHTS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # candidates for the bank's k
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(Saved, SeriesTransformer):
+class Estimator(Parts, Saved, SeriesTransformer):
     """Base of both estimators; see ``UnICORNNClassifier`` for the arguments."""
 
     model: str = "bank"
@@ -59,6 +60,10 @@ class Estimator(Saved, SeriesTransformer):
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
         """Checks and encodes the targets of ``fit``, and stores what ``_encode`` needs."""
+        raise NotImplementedError
+
+    def _check_y(self, y: Any) -> np.ndarray:
+        """Targets as an array of valid labels or numbers."""
         raise NotImplementedError
 
     def _encode(self, y: Any) -> np.ndarray:
@@ -127,7 +132,19 @@ class Estimator(Saved, SeriesTransformer):
         for name, values in {"y": y, "sample_weight": sample_weight, "groups": groups}.items():
             read.check_order(name, values)
         groups = None if groups is None else arguments.check_groups(groups, len(read))
-        target = self._learn_targets(y, weights)
+        return self._fit_targets(read, self._learn_targets(y, weights), weights, groups, validation_data, start)
+
+    def _fit_targets(
+        self,
+        read: SeriesSet,
+        target: np.ndarray,
+        weights: np.ndarray,
+        groups: np.ndarray | None,
+        validation_data: Any = None,
+        start: float = 0.0,
+    ) -> Self:
+        """As ``fit``, for series that were read and targets that were encoded."""
+        self.sums_ = None
         rows = np.flatnonzero(weights)
         series, target, groups = [read.series[i] for i in rows], target[rows], None if groups is None else groups[rows]
         weights = self._with_class_weights(target, weights[rows])
@@ -152,11 +169,10 @@ class Estimator(Saved, SeriesTransformer):
 
     def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any) -> None:
         """Fits the bank with each admissible scale; keeps the first unless another has clearly smaller errors."""
-        Y = 2.0 * np.eye(self._outputs())[target] - 1.0 if target.ndim == 1 else target
+        Y = self._ridge_targets(target)
         scales = SCALES if self.scale == "auto" else (self.scale,)
         if self._continues_last_fit():
             scales = (self.scale_,)
-        self._ridge: Ridge
         for i, scale in enumerate(scales):
             scaled, bank = self._scaled(series, scale), OscillatorBank(random_state=self._seed, live=self.live)
             name = "bank" if len(scales) == 1 else f"bank, scale={scale}"
@@ -168,6 +184,10 @@ class Estimator(Saved, SeriesTransformer):
                 self.scale_, self._bank, self._ridge = scale, bank, ridge
         if self.model != "network":
             self.about_["scores"] |= self._finish_ridge(target, weights)
+
+    def _ridge_targets(self, target: np.ndarray) -> np.ndarray:
+        """Targets of the ridge regression (n, k): 1 for a series' class and -1 for others; or numbers."""
+        return 2.0 * np.eye(self._outputs())[target] - 1.0 if target.ndim == 1 else target
 
     def _fit_network(
         self,

@@ -91,16 +91,19 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     class_weight: Any = None
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Trains the network for one epoch, whatever ``model`` is; from then on only the network predicts.
+        """Fits the bank to these series and those of earlier calls, or trains the network for one epoch.
 
-        The channels' scales are those of the first call, whose series should be representative.
+        With model="bank" it keeps exact sums of 1,000 features, see ``fit_parts``. Otherwise only the network predicts
+        from then on. The first call gives scales, levels and features, so its series should be representative.
 
         Args:
-            X, y, sample_weight: As for ``fit``.
+            X, y, sample_weight: As for ``fit``; the bank has no weights.
             classes: All classes of all calls, in the first call; by default those in y.
         """
+        if self.model == "bank":
+            return self._partial_fit_bank(X, y, sample_weight, classes)
         if getattr(self, "models_", None) != ("network",):
-            self._learn_classes(self._check_labels(y if classes is None else classes), len(self._check_labels(y)))
+            self._learn_classes(self._check_y(y if classes is None else classes), len(self._check_y(y)))
         self._partial_fit(X, self._encode(y), sample_weight)
         return self
 
@@ -149,7 +152,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     # Targets
 
-    def _check_labels(self, y: Any) -> np.ndarray:
+    def _check_y(self, y: Any) -> np.ndarray:
         with naming_errors("y"):
             y = column_or_1d(y, warn=True)
             check_no_missing_targets(y)
@@ -165,15 +168,15 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             raise BadValue(f"y: expected at least two classes, got {len(classes)} class, {classes.tolist()}")
         if self._continues_last_fit() and not np.array_equal(getattr(self, "classes_", classes), classes):
             raise BadValue(f"y: expected the classes of the last fit with warm_start, got {classes.tolist()}")
-        self.classes_, self._doubt = classes, PSEUDO_SERIES / (n + PSEUDO_SERIES)
+        self.classes_, self._doubt = classes, _doubt(n)
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
-        labels = self._check_labels(y)
+        labels = self._check_y(y)
         self._learn_classes(labels[weights > 0], int(np.count_nonzero(weights)))
         return np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
 
     def _encode(self, y: Any) -> np.ndarray:
-        labels = self._check_labels(y)
+        labels = self._check_y(y)
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
             raise BadValue(f"y: expected classes among {self.classes_.tolist()}, got {unknown.tolist()[0]!r}")
@@ -205,6 +208,10 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         counts = np.bincount(target, minlength=len(self.classes_)).tolist()
         return {"classes": dict(zip(map(str, self.classes_), counts, strict=True))}
 
+    def _learn_counts(self, counts: np.ndarray) -> None:
+        self._doubt = _doubt(int(counts[0]))
+        self.about_["classes"] = dict(zip(map(str, self.classes_), counts[1:].tolist(), strict=True))
+
     def _saved_target(self) -> dict[str, Any]:
         dtype = "O" if self.classes_.dtype == object else self.classes_.dtype.str
         saved = {"classes": self.classes_.tolist(), "dtype": dtype, "doubt": self._doubt}
@@ -228,3 +235,8 @@ def _logarithmic_mean(a: Any, b: Any) -> np.ndarray:
     """(a - b) / log(a / b) for numbers > 0, a where they are nearly equal."""
     ratio = np.log(a / b)
     return np.divide(a - b, ratio, out=np.asarray(a + b) / 2, where=np.abs(ratio) > 1e-8)
+
+
+def _doubt(n: int) -> float:
+    """Fraction of uniform probability that n training series leave."""
+    return PSEUDO_SERIES / (n + PSEUDO_SERIES)

@@ -40,15 +40,18 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Trains the network for one epoch, whatever ``model`` is; from then on only the network predicts.
+        """Fits the bank to these series and those of earlier calls, or trains the network for one epoch.
 
-        The scales of channels and targets are those of the first call, whose series should be representative.
+        With model="bank" it keeps exact sums of 1,000 features, see ``fit_parts``. Otherwise only the network predicts
+        from then on. The first call gives scales, levels and features, so its series should be representative.
 
         Args:
-            X, y, sample_weight: As for ``fit``.
+            X, y, sample_weight: As for ``fit``; the bank has no weights.
         """
+        if self.model == "bank":
+            return self._partial_fit_bank(X, y, sample_weight)
         if getattr(self, "models_", None) != ("network",):
-            target = self._learn_targets(y, np.ones(len(self._check_numbers(y))))
+            target = self._learn_targets(y, np.ones(len(self._check_y(y))))
         else:
             target = self._encode(y)
         self._partial_fit(X, target, sample_weight)
@@ -101,13 +104,13 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     # Targets
 
-    def _check_numbers(self, y: Any) -> np.ndarray:
+    def _check_y(self, y: Any) -> np.ndarray:
         with naming_errors("y"):
             check_no_missing_targets(y)
             return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
-        numbers = self._check_numbers(y)
+        numbers = self._check_y(y)
         if numbers.ndim > 2:
             raise BadValue(f"y: expected shape (n,) or (n, k), got {numbers.shape}")
         if not self._continues_last_fit():
@@ -122,7 +125,7 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         return target
 
     def _encode(self, y: Any) -> np.ndarray:
-        numbers = self._check_numbers(y)
+        numbers = self._check_y(y)
         table = numbers.reshape(len(numbers), -1)
         if table.shape[1] != len(self._centre):
             raise BadValue(f"y: expected {len(self._centre)} targets for each series, got {table.shape[1]}")

@@ -111,7 +111,8 @@ class Ridge:
         """Predictions (n, k). Features are clipped at ten deviations, beyond which they carry no information."""
         inverse, coefficients = 1 / self.deviation, self.coefficients.astype(np.float32)
         clipped = (((F[rows] - self.mean) * inverse).astype(np.float32).clip(-CLIP, CLIP) for rows in _blocks(len(F)))
-        return np.concatenate([Z @ coefficients for Z in clipped]).astype(np.float64) + self.intercept
+        # Row by row: the order of a matrix product's sums depends on the number of rows.
+        return np.stack([z @ coefficients for Z in clipped for z in Z]).astype(np.float64) + self.intercept
 
 
 class _Candidate(NamedTuple):

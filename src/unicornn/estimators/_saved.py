@@ -31,9 +31,10 @@ from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._oscillators import QUANTITIES, Oscillators, View
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._series import SCALES, Scaling, SeriesSet
+from unicornn.estimators._sums import Sums
 
 FORMAT, VERSION = "unicornn.estimators", 1
-CONFIG, TENSORS, CARD = "config.json", "model.safetensors", "README.md"
+CONFIG, TENSORS, SUMS, CARD = "config.json", "model.safetensors", "sums.safetensors", "README.md"
 CONFIG_TYPES = {"class": str, "settings": dict, "models": list, "about": dict, "series": dict, "target": dict}
 INVALID = (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError, MemoryError)
 LAYER_ARRAYS = ("w", "V", "b", "c", "deviation", "levels", "middle", "unit")
@@ -48,12 +49,20 @@ class Saved(ModelHubMixin):
     _hub_mixin_config: ClassVar[dict[str, str]] = {"format": FORMAT}  # type: ignore[misc]
 
     def save_pretrained(
-        self, save_directory: str | Path, *, push_to_hub: bool = False, repo_id: str | None = None, **options: Any
+        self,
+        save_directory: str | Path,
+        *,
+        sums: bool = False,
+        push_to_hub: bool = False,
+        repo_id: str | None = None,
+        **options: Any,
     ) -> str | None:
         """Saves the estimator to a folder. An existing model is replaced only when everything is written.
 
         Args:
             save_directory: Folder, created if necessary.
+            sums: Whether to save the sums of ``fit_parts`` as well, for ``partial_fit``, ``forget`` and ``+``; 180 MB
+                for 3,000 features. They are not pushed to the Hub.
             push_to_hub: Whether to push it to the Hugging Face Hub as well.
             repo_id: Name on the Hub, by default the folder's name.
             options: Options of ``push_to_hub``.
@@ -63,17 +72,20 @@ class Saved(ModelHubMixin):
         check_is_fitted(self)
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
-        self._save_pretrained(folder)  # the mixin's method would remove the old config.json first
+        self._save_pretrained(folder, sums)  # the mixin's method would remove the old config.json first
         return self.push_to_hub(repo_id or folder.name, **options) if push_to_hub else None
 
-    def _save_pretrained(self, save_directory: Path) -> None:
+    def _save_pretrained(self, save_directory: Path, sums: bool = False) -> None:
         tensors = write_tensors(_tensors(self), {"format": FORMAT})
         config = _config(self)
         config["sha256"] = hashlib.sha256(tensors).hexdigest()
+        contents = {SUMS: self._check_sums().to_bytes()} if sums else {}  # type: ignore[attr-defined]
+        config["sums"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         config["checksum"] = _checksum(config)
         # config.json is written last: a folder without it is incomplete.
         card = _model_card(self, config).encode()
-        atomic_write_all(save_directory, {TENSORS: tensors, CARD: card, CONFIG: _json(config, indent=1) + b"\n"})
+        contents |= {TENSORS: tensors, CARD: card, CONFIG: _json(config, indent=1) + b"\n"}
+        atomic_write_all(save_directory, contents)
 
     def _fingerprint(self) -> str:
         """Digest of everything that predictions depend on."""
@@ -114,7 +126,13 @@ def load_estimator(source: str | Path, expected: type | None = None, **options: 
     if hashlib.sha256(content).hexdigest() != config.get("sha256"):
         raise BadCheckpoint(f"{folder / TENSORS}: expected the file that {CONFIG} describes, got a different one")
     try:
-        return _restore(kind, config, read_tensors(content))
+        estimator = _restore(kind, config, read_tensors(content))
+        for name, digest in dict(config.get("sums", {})).items():
+            content = _read_bytes(folder / SUMS)
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise ValueError(f"{name}: expected the sums that {CONFIG} describes, got different ones")
+            estimator.sums_, _ = Sums.from_bytes(content)
+        return estimator
     except (SafetensorError, *INVALID) as error:
         raise BadCheckpoint(f"{folder}: expected a consistent model, as save_pretrained writes: {error}") from error
 

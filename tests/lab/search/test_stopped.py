@@ -13,7 +13,15 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from tests.lab.search.helpers import finished, imagined_training, numbers, parameters_of, run_search, start_process
+from tests.lab.search.helpers import (
+    finished,
+    imagined_training,
+    numbers,
+    parameters_of,
+    run_search,
+    small,
+    start_process,
+)
 from unicornn.lab._lock import locked
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import STUDY_NAME, quiet_optuna
@@ -136,14 +144,16 @@ def test_an_error_is_raised_and_the_trial_is_repeated(tmp_path, monkeypatch):
 
 
 @contextlib.contextmanager
-def database(folder):
+def database(folder, storage=None):
     """The study as another process sees it."""
+    name = STUDY_NAME if storage is None else f"{small.TASK.name}/{folder.name}"
     with quiet_optuna(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Heartbeat of storage")
-        storage = _storage.open_storage(f"sqlite:///{folder / 'study.db'}")
-        yield optuna.load_study(study_name=STUDY_NAME, storage=storage)
-        storage.remove_session()
-        storage.engine.dispose()
+        opened = _storage.open_storage(storage or f"sqlite:///{folder / 'study.db'}")
+        yield optuna.load_study(study_name=name, storage=opened)
+        opened.remove_session()
+        if storage is None:
+            opened.engine.dispose()
 
 
 def declare_dead(folder, number):
@@ -170,15 +180,17 @@ def test_a_trial_that_was_declared_dead_does_not_count(tmp_path, monkeypatch, nu
 
 @pytest.mark.usefixtures("impatient", "without_training")
 @pytest.mark.parametrize("heartbeat", [True, False])
-def test_trials_of_dead_processes_are_not_waited_for(tmp_path, heartbeat):
+@pytest.mark.parametrize("journal", [True, False])
+def test_trials_of_dead_processes_are_not_waited_for(tmp_path, heartbeat, journal):
     """A process that died during its trial, and one that died before its first heartbeat."""
-    run_search(tmp_path / "search", trials=1)
-    with database(tmp_path / "search") as study:
+    folder, storage = tmp_path / "search", f"journal:{tmp_path / 'shared'}" if journal else None
+    run_search(folder, trials=1, storage=storage)
+    with database(folder, storage) as study:
         lost = study.ask()
         if heartbeat:
             study._storage.record_heartbeat(lost._trial_id)
             lost.suggest_float("lr", 1e-4, 1e-1, log=True)
-    study = run_search(tmp_path / "search", trials=2)
+    study = run_search(folder, trials=2, storage=storage)
     assert numbers(study) == [0, 2]
     if heartbeat:
         assert study.trials[2].params["lr"] == lost.params["lr"]

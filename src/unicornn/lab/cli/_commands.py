@@ -164,7 +164,8 @@ def search_hyperparameters(
     sampler: Annotated[str, typer.Option(help="random or tpe.")] = "random",
     pruner: Annotated[str, typer.Option(help="none, median or hyperband: stops bad trials early.")] = "none",
     storage: Annotated[
-        str | None, typer.Option(help="Database shared by several machines: postgresql+psycopg://USER@HOST/NAME.")
+        str | None,
+        typer.Option(help="Shared by several machines: journal:FOLDER, or postgresql+psycopg://USER@HOST/NAME."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the search; default: a folder below runs/.")] = None,
     data: options.DataFolder = None,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,19 +17,26 @@ from unicornn._files import atomic_write
 from unicornn._load import is_fitted_model
 from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab._lock import locked
+from unicornn.lab._text import duration
 from unicornn.lab.cli._app import app, console, error_console, print_line
 from unicornn.lab.cli._reading import reading_options
 
 SeriesFile = Annotated[
     Path,
     typer.Argument(
-        help=".csv, .parquet, .ts, .tsv, .npz, ...; folder of recordings or tables.",
+        help=".csv, .parquet, .ts, .tsv, .npz, ...; folder of recordings or tables; 'data/*.parquet' for many files.",
         metavar="FILE",
     ),
 ]
 ModelFolder = Annotated[Path, typer.Argument(help="Folder made by `unicornn fit`.", metavar="MODEL")]
 OutFile = Annotated[Path | None, typer.Option(help="Output .csv file; printed by default.")]
 TrueColumn = Annotated[str | None, typer.Option(help="Column of the true values, which is not a channel.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="dask, ray or spark, for long tables in Parquet files."),
+]
+Address = Annotated[str | None, typer.Option(help="Address of the cluster; by default the engine runs here.")]
+Malformed = Annotated[str, typer.Option(help="With --engine: raise, or report malformed series and go on.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print how the file is interpreted.")]
 
 
@@ -64,6 +72,9 @@ def fit_series(
         bool | None, typer.Option("--classify/--regress", help="Kind of the target; by default its values decide.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder with other files.")] = False,
+    engine: Engine = None,
+    address: Address = None,
+    malformed: Malformed = "raise",
     dry_run: DryRun = False,
     reading: dict[str, Any],
 ) -> None:
@@ -77,21 +88,27 @@ def fit_series(
 
     - `unicornn fit GunPoint_TRAIN.ts --model network --budget 60`
     """
+    from unicornn import distributed
+    from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
     from unicornn.lab.fit import fit_file, read, stream
+    from unicornn.lab.fit._engines import open_frame
     from unicornn.lab.fit._files import has_targets
     from unicornn.lab.fit._fit import NO_TARGET, check_options
+    from unicornn.lab.fit._many import UNFINISHED, Files, fit_files, matching
     from unicornn.lab.fit._report import write_report
 
-    no_target = target is None and not has_targets(file)
+    paths = matching(file)
+    first = file if paths is None else paths[0]
+    no_target = target is None and not has_targets(first)
     reading |= {} if groups is None else {"groups": groups}
     if dry_run:
-        _print_description(file, stream(file, target, whole_series=False, **reading))
+        _print_description(first, stream(first, target, whole_series=False, **reading))
         if no_target:
             console.print("no target: --target names the column or array to predict")
         return
     if no_target:
         raise BadValue(NO_TARGET)
-    if not force:
+    if not (force or (out / UNFINISHED).exists()):
         _check_model_folder(out)
     given = {
         "missing": missing, "segments": segments, "scale": scale, "budget": budget, "verbose": console.is_terminal,
@@ -99,14 +116,44 @@ def fit_series(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"model": model, "random_state": seed}
     check_options(options)
-    data = read(file, target, **reading)
-    _print_description(file, [data])
-    with locked(out):
-        estimator = fit_file(data, out, target, groups=groups, classify=classify, **options)
-        write_report(estimator, data, file.name, out / "report.html")
+    if engine is not None:
+        columns = {"series": reading.get("id", "series"), "time": reading.get("time", "time"), "groups": groups}
+        kind = UnICORNNRegressor if classify is False else UnICORNNClassifier
+        with locked(out), open_frame(engine, address, file) as frame:
+            estimator = distributed.fit(kind(**options), frame, target or "", malformed=malformed, **columns)
+            estimator.about_ |= {"reading": {"id": columns["series"], "time": columns["time"]}, "target": target}
+            estimator.save_pretrained(out)
+        for name, error in estimator.about_["malformed"].items():
+            print_line(f"left out: series {escape(name)}: {escape(error)}")
+    elif paths is not None:
+        with locked(out), _progress(len(paths)) as tell:
+            many = Files(paths, target, reading)
+            estimator = fit_files(many, out, classify=classify, tell=tell, **options | {"verbose": False})
+    else:
+        data = read(file, target, **reading)
+        _print_description(file, [data])
+        with locked(out):
+            estimator = fit_file(data, out, target, groups=groups, classify=classify, **options)
+            write_report(estimator, data, file.name, out / "report.html")
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in estimator.about_["scores"].items())
     left_out = f"left out by {estimator.left_out_by_}, scaled by {estimator.scale_}"
     print_line(f"{type(estimator).__name__}: {scores} ({left_out}); wrote {escape(str(out))}")
+
+
+@contextlib.contextmanager
+def _progress(files: int) -> Iterator[Any]:
+    """Yields a function that shows what is being done, the files and series done, and the remaining time."""
+    begin: dict[str, tuple[float, int]] = {}
+    with console.status("") if console.is_terminal else contextlib.nullcontext() as status:
+
+        def tell(doing: str, done: int, series: int) -> None:
+            now = time.monotonic()
+            start, already = begin.setdefault(doing, (now, done))
+            left = f", {duration((now - start) / (done - already) * (files - done))} left" if done > already else ""
+            if status is not None:
+                status.update(f"{doing}: file {min(done + 1, files)} of {files}, {series:,} series{left}")
+
+        yield tell
 
 
 def _check_model_folder(out: Path) -> None:
@@ -145,13 +192,36 @@ def _add_command(name: str, function: str, description: str) -> None:
         out: OutFile = None,
         dry_run: DryRun = False,
         target: TrueColumn = None,
+        engine: Engine = None,
+        address: Address = None,
+        malformed: Malformed = "raise",
         reading: dict[str, Any],
     ) -> None:
-        from unicornn import load_model
+        from unicornn import distributed, load_model
         from unicornn.lab import fit
+        from unicornn.lab.fit._engines import open_frame, write_frame
+        from unicornn.lab.fit._many import Files, apply_to_files, matching
 
         estimator = load_model(model)
         options = stored_reading(estimator, reading)
+        paths = matching(file)
+        if engine is not None:
+            if out is None:
+                raise BadValue("--out: expected the folder to write with --engine, got none")
+            known = options["like"] | reading
+            columns = {"series": known.get("id", "series"), "time": known.get("time", "time")}
+            with open_frame(engine, address, file) as frame:
+                write_frame(getattr(distributed, name)(estimator, frame, malformed=malformed, **columns), out)
+            print_line(f"wrote {escape(str(out))}")
+            return
+        if paths is not None and not dry_run:
+            if out is None:
+                raise BadValue("--out: expected the .csv file to write for many files, got none")
+            with _progress(len(paths)) as tell:
+                rows = apply_to_files(getattr(fit, function), estimator, Files(paths, target, options), out, tell)
+            print_line(f"wrote {escape(str(out))}: {rows:,} rows")
+            return
+        file = file if paths is None else paths[0]
         parts = fit.stream(file, target, **options)
         if dry_run:
             _print_description(file, parts)

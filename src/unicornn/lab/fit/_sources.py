@@ -82,8 +82,10 @@ def _parquet(path: Path, reading: Reading) -> Table:
     kind = "a Parquet file"
     with _errors_as_corrupt_data(path, kind):
         file = pq.ParquetFile(path)
-        names = file.schema_arrow.names
-        return Table(names, _chunks(path, names, file.iter_batches, kind))
+        names, groups = file.schema_arrow.names, [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        bytes_per_row = sum(group.total_byte_size for group in groups) // max(1, file.metadata.num_rows)
+        most = max(1, 8 * CELLS // max(1, bytes_per_row))  # lists in cells make rows long
+        return Table(names, _chunks(path, names, lambda rows: file.iter_batches(min(rows, most)), kind))
 
 
 def _feather(path: Path, reading: Reading) -> Table:

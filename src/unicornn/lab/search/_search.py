@@ -84,7 +84,8 @@ def search(
         trials: Number of trials over all processes; counts pruned and failed trials, but not killed ones.
         sampler: "random" (as in the paper) or "tpe", which learns from earlier trials.
         pruner: "none", or "median" or "hyperband", which stop trials that do worse than others.
-        storage: URL of a database that several machines share, postgresql+psycopg://...; default: SQLite in the folder.
+        storage: What several machines share: "journal:FOLDER" on a shared file system, or the URL of a database,
+            postgresql+psycopg://...; default: SQLite in the folder.
         epochs: Number of epochs of a trial; default: the paper's.
         budget: Time limit of a trial in seconds.
         model, variant, settings: As for ``training.resolve``; parameters with a setting are not searched.

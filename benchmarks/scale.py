@@ -1,0 +1,90 @@
+"""Measures fits to files larger than memory: ``python -m benchmarks.scale`` writes results/scale.json.
+
+Writes Parquet files of series of 500 steps (a row per series) and fits a classifier to them, once by ``fit_files`` and
+once, with the first ``--in-memory`` series, by ``fit``; each in a process of its own with one thread. Reports CPU
+seconds, because other programs may run, and the peak memory. Kernels are compiled beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import record
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier
+from unicornn.lab.bench._measure import peak
+from unicornn.lab.fit import read
+from unicornn.lab.fit._many import Files, fit_files
+
+FILE = 2_500  # series per file
+CLASSES = 4
+
+
+def write(folder: Path, series: int, steps: int) -> list[Path]:
+    """Noisy tones of four frequencies in files of 2,500 series."""
+    paths = []
+    for i in range(0, series, FILE):
+        rng = np.random.default_rng(i)
+        n = min(FILE, series - i)
+        label = rng.integers(0, CLASSES, n)
+        x = np.sin((0.1 + 0.02 * label)[:, None] * np.arange(steps) + rng.uniform(0, 6, (n, 1)))
+        x = (x + 2 * rng.normal(size=(n, steps))).astype(np.float32)
+        values = pa.ListArray.from_arrays(np.arange(n + 1) * steps, x.ravel())
+        paths.append(folder / f"{i:09d}.parquet")
+        pq.write_table(pa.table({"series": [f"{i + j}" for j in range(n)], "x": values, "label": label}), paths[-1])
+    return paths
+
+
+def measure(kind: str, folder: Path, series: int) -> dict[str, float]:
+    """Fits to the first files, in this process."""
+    OscillatorBank(random_state=0).fit_transform(np.random.default_rng(0).normal(size=(4, 100)))  # compiles the kernels
+    files = Files(sorted(folder.glob("*.parquet"))[: -(-series // FILE)], "label", {})
+    begin, processor = time.perf_counter(), time.process_time()
+    if kind == "files":
+        model = fit_files(files, folder / "model", random_state=0, n_jobs=1)
+    else:
+        parts = [read(path, "label") for path in files.paths]
+        X, y = [x for part in parts for x in part.series], np.concatenate([part.target for part in parts])
+        model = UnICORNNClassifier(random_state=0, n_jobs=1).fit(X, y)
+    n, used = model.about_["series"], time.process_time() - processor
+    return {
+        "series": n, "seconds": time.perf_counter() - begin, "processor_seconds": used,
+        "processor_milliseconds_per_series": 1000 * used / n, "megabytes": round(peak()),
+        "features": int(np.count_nonzero(model._ridge.coefficients.any(1))),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = record.arguments(__doc__, "scale.json")
+    parser.add_argument("--series", type=int, default=10_000)
+    parser.add_argument("--in-memory", type=int, default=5_000)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--measure", nargs=3, help="used by the benchmark itself: kind, folder, series")
+    options = parser.parse_args()
+    if options.measure:
+        kind, where, series = options.measure
+        print(json.dumps(measure(kind, Path(where), int(series))))
+        return
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), options.series, options.steps)
+        for kind, series in (("memory", options.in_memory), ("files", options.series)):
+            command = [sys.executable, "-m", "benchmarks.scale", "--measure", kind, folder, str(series)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found[kind] = json.loads(done.stdout.splitlines()[-1])
+            print(kind, found[kind], flush=True)
+    each = [found[kind]["processor_milliseconds_per_series"] for kind in ("files", "memory")]
+    command = f"scale --series {options.series} --in-memory {options.in_memory}"
+    record.save(options.out, command, {"seed": 0, "steps": options.steps, **found, "ratio": each[0] / each[1]})
+
+
+if __name__ == "__main__":
+    main()
