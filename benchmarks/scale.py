@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 
 from benchmarks import record
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier
@@ -62,29 +63,36 @@ def measure(kind: str, folder: Path, series: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "scale.json")
-    parser.add_argument("--series", type=int, default=10_000)
-    parser.add_argument("--in-memory", type=int, default=5_000)
-    parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--measure", nargs=3, help="used by the benchmark itself: kind, folder, series")
-    options = parser.parse_args()
-    if options.measure:
-        kind, where, series = options.measure
-        print(json.dumps(measure(kind, Path(where), int(series))))
+def main(
+    series: int = 10_000, in_memory: int = 5_000, steps: int = 500, measured: str = "", folder: Path = Path(),
+    out: Path = record.RESULTS / "scale.json",
+) -> None:  # fmt: skip
+    """Measures both, or, in a process of its own, what is ``measured``: "files" or "memory"."""
+    if measured:
+        print(json.dumps(measure(measured, folder, series)))
         return
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), options.series, options.steps)
-        for kind, series in (("memory", options.in_memory), ("files", options.series)):
-            command = [sys.executable, "-m", "benchmarks.scale", "--measure", kind, folder, str(series)]
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), series, steps)
+        for kind, n in (("memory", in_memory), ("files", series)):
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.scale",
+                "--measured",
+                kind,
+                "--folder",
+                name,
+                "--series",
+                str(n),
+            ]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             found[kind] = json.loads(done.stdout.splitlines()[-1])
             print(kind, found[kind], flush=True)
     each = [found[kind]["processor_milliseconds_per_series"] for kind in ("files", "memory")]
-    command = f"scale --series {options.series} --in-memory {options.in_memory}"
-    record.save(options.out, command, {"seed": 0, "steps": options.steps, **found, "ratio": each[0] / each[1]})
+    command = f"scale --series {series} --in-memory {in_memory}"
+    record.save(out, command, {"seed": 0, "steps": steps, **found, "ratio": each[0] / each[1]})
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

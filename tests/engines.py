@@ -51,7 +51,7 @@ def dask_frames():
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
-    dask.config.set({"dataframe.convert-string": False})
+    dask.config.set({"dataframe.convert-string": False, "dataframe.shuffle.method": "tasks"})
     client = Client(LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None))
 
     def make(frame, marker=None):
@@ -114,6 +114,7 @@ def main(engine):
     with tempfile.TemporaryDirectory() as folder:
         markers = [str(Path(folder) / name) for name in ("fit", "predict")]
         model = fit(make(frame, markers[0]))
+        print(engine, "fitted", flush=True)
         found = predictions(model, make(frame, markers[1]))
         assert all(map(os.path.exists, markers)), "no worker was killed"
     assert np.array_equal(model.sums_.low, expected.sums_.low), "sums differ"
