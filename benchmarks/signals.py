@@ -9,6 +9,7 @@ spectrogram is what the first speech network sees of the first test recording.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def run_row(run: Run) -> dict[str, Any]:
     keys = ("task", "variant", "model", "seed", "metric", "parameters", "command")
     names = ("valid", "test", "seconds", "epochs", "best_epoch")
     row = {key: config[key] for key in keys} | {name: run.result[name] for name in names}
-    row["command"] = row["command"].partition(" --out ")[0]
+    row["command"] = re.sub(r" --(out|data) \S+", "", row["command"])
     settings = {"options": config["task_options"], "settings": config["model_options"]}
     curve = {"valid_curve": run.metrics["valid"].round(4).tolist()}
     return row | {"front_end_parameters": front} | settings | curve
@@ -72,16 +73,34 @@ def spectrogram(run: Run, source: Source) -> dict[str, Any]:
     }
 
 
+def whole_recordings(run: Run, source: Source) -> dict[str, int]:
+    """How many recordings of the test load are classified correctly by the mean of their windows' log-probabilities."""
+    task, network = task_of(run), load_network(run)
+    config = config_of(run, task)
+    test: Any = load_checked(task, source, config.task_options, config.seed, ("test",)).test
+    batch = test.batch(torch.arange(len(test)), -1)
+    with torch.no_grad():
+        scores = network(batch.u).log_softmax(1)
+    first = torch.from_numpy(test.begin + test.lengths)  # a recording begins where no window ends
+    recording = torch.cat([torch.zeros(1), (torch.from_numpy(test.begin)[1:] != first[:-1]).cumsum(0)]).long()
+    means = torch.zeros(int(recording.max()) + 1, scores.shape[1]).index_add_(0, recording, scores)
+    target = torch.zeros(len(means), dtype=torch.int64).index_copy_(0, recording, batch.target)
+    return {"right": int((means.argmax(1) == target).sum()), "recordings": len(means)}
+
+
 def main(runs: list[Path], data: record.Data, out: Path = record.RESULTS / "signals.json") -> None:
-    """Records finished RUNS."""
-    source, rows, picture = Source(data), [], None
+    """Records finished RUNS; those of the same commands in earlier results are replaced."""
+    source, found = Source(data), record.load(out, {"runs": [], "spectrogram": None})
+    rows, picture = {row["command"]: row for row in found["runs"]}, found["spectrogram"]
     for run in map(Run, runs):
-        rows.append(run_row(run))
+        row = run_row(run)
+        rows[row["command"]] = row
+        if run.config["task"] == "bearings":
+            row["whole"] = whole_recordings(run, source)
         if run.config["task"] == "speech" and run.config["model_options"].get("frame_model", "unicornn") == "unicornn":
-            rows[-1]["half_rate"] = half_rate(run, source)
-            picture = picture or spectrogram(run, source)
-    names = " ".join(folder.name for folder in runs)
-    record.save(out, f"signals {names}", {"runs": rows, "spectrogram": picture})
+            row["half_rate"] = half_rate(run, source)
+            picture = spectrogram(run, source)
+    record.save(out, "signals RUN ...", {"runs": list(rows.values()), "spectrogram": picture})
 
 
 if __name__ == "__main__":

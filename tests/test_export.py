@@ -58,7 +58,7 @@ def test_steps_of_a_layer(tmp_path):
 @pytest.mark.slow
 def test_networks_with_frames(tmp_path):
     frames = Frames([oscillators(2, 5, 8), oscillators(2, 4, 22)], [8, 22], 6, centre=True)
-    network = models.Classifier(UnICORNN(9, 6, init="spread"), 3, frames=frames, readout="mean+max+state")
+    network = models.Classifier(UnICORNN(9, 6, init="spread"), 3, frames=frames, readout="mean+max+state+input")
     network(torch.randn(200, 8, 2))  # sets the mean and deviation of the features
     run = session(export.onnx(network.eval(), tmp_path / "frames.onnx"))
     u, lengths = torch.randn(N + 1, 4, 2), torch.tensor([N + 1, 50, 1, 7])

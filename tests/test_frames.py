@@ -129,6 +129,25 @@ def test_frames_of_frames():
     assert first.layers[0].V[0].grad.abs().sum() > 0
 
 
+@pytest.mark.slow
+def test_a_million_steps_by_frames_of_frames():
+    """Memory for gradients is that of the features, and the gradients of the first samples are neither 0 nor huge."""
+    levels = [Frames(oscillators(1, 16, 256), 256, 128), Frames(oscillators(16, 16, 64), 64, 32)]
+    network = Classifier(UnICORNN(16, 16, init="spread"), 2, frames=levels, readout="mean+max+input").eval()
+    u, kept = torch.randn(1_000_000, 1, 1).requires_grad_(), {}
+
+    def keep(t):
+        kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        loss = network(u)[0, 0]
+    loss.backward()
+    assert sum(kept.values()) < 4 * (3 * len(u) + 20 * 16 * len(u) // 128)
+    first, last = (part.abs().max() for part in (u.grad[:10_000], u.grad[-10_000:]))
+    assert 0.01 < first / last < 100
+
+
 def test_oscillators_cover_a_frame():
     a = oscillators(2, 32, 100).time_steps()[0]
     torch.testing.assert_close(a[0].item() * 100, 2 * torch.pi * 0.8)

@@ -59,6 +59,15 @@ def test_max_is_that_of_each_sequence(readout):
 
 
 @pytest.mark.parametrize("lengths", [None, (12, 7, 5)])
+def test_moments_of_inputs_are_those_of_each_sequence(lengths):
+    network, u = Network(UnICORNN(2, 3), 1, readout="input+last"), torch.randn(12, 3, 2)
+    features = raw_features(network, u, lengths and torch.tensor(lengths))[:, 3:]
+    for i, n in enumerate(lengths or (12,) * 3):
+        expected = torch.cat([u[:n, i].mean(0), u[:n, i].std(0, correction=0)])
+        torch.testing.assert_close(features[i], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [None, (12, 7, 5)])
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_segments_cover_each_sequence(lengths, k):
     u = torch.randn(12, 3, 2)

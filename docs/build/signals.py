@@ -21,6 +21,8 @@ def signals() -> list[dict[str, Any]]:
         half = run.get("half_rate")
         texts = {name: metric.text(run[name]) for name in ("valid", "test")}
         texts |= {"half": metric.text(half["test"]) if half else None, "title": find(run["task"]).title}
+        whole = run.get("whole")
+        texts["whole"] = f"{whole['right']} of {whole['recordings']}" if whole else None
         rows.append(run | texts | {"minutes": run["seconds"] / 60})
     return rows
 

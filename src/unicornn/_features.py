@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from unicornn import functional
 from unicornn.errors import BadValue
-from unicornn.readouts import EveryStep, LayerPass, Max, Mean, Readout
+from unicornn.readouts import EveryStep, Input, LayerPass, Max, Mean, Readout
 
 MOMENTUM = 0.1
 """Smallest weight of a new batch in the running mean and variance."""
+DEVIATION_EPS = 1e-6
+"""Added to variances over time, whose roots have infinite gradients at 0."""
 FIRST_BATCHES = 64
 """Number of batches from which norm="start" takes mean and variance."""
 
@@ -39,6 +41,18 @@ def segments(u: Tensor, lengths: Tensor | None, k: int) -> Iterator[tuple[Tensor
         begin, end = (lengths * i // k).to(u.device), (lengths * (i + 1) // k).to(u.device)
         steps = begin + torch.arange((N + k - 1) // k, device=u.device)[:, None]  # a size that can be traced
         yield u[steps.clamp(max=N - 1), torch.arange(u.shape[1], device=u.device)], end - begin
+
+
+def moments(u: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each sequence in u (N, b, d), without padding: (b, d) each."""
+    if lengths is None:
+        mean, square = u.mean(0), u.var(0, correction=0)
+    else:
+        weight = (torch.arange(u.shape[0], device=u.device)[:, None] < lengths.to(u.device)) / lengths.to(u.device)
+        weight = weight.to(u.dtype)[:, :, None]
+        mean = (weight * u).sum(0)
+        square = (weight * (u - mean) ** 2).sum(0)
+    return mean, square.add(DEVIATION_EPS).sqrt()
 
 
 def every_state(rnn: Any, u: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -174,6 +188,7 @@ class Features(nn.Module):
         if readout.mirrored:  # u and -u as one batch
             u, lengths = torch.cat([u, -u], 1), None if lengths is None else lengths.repeat(2)
         averages = any(isinstance(part, Mean) for part in readout.parts)
+        inputs = moments(u, lengths) if any(isinstance(part, Input) for part in readout.parts) else None
         wanted = "all" if any(part.all_outputs for part in readout.parts) else "last"
         total, steps = before
         largest = None
@@ -192,7 +207,7 @@ class Features(nn.Module):
             last = output[-1] if n is None else output[n.to(u.device) - 1, torch.arange(u.shape[1], device=u.device)]
         if averages:
             mean = total / (steps + (u.shape[0] if lengths is None else lengths.to(u.device)[:, None]))
-        layers = LayerPass(rnn, output, last, mean, largest, states)
+        layers = LayerPass(rnn, output, last, mean, largest, states, inputs)
         features = []
         for each in readout.parts:
             raw = each.features(layers)

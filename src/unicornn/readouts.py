@@ -47,7 +47,8 @@ class LayerPass(NamedTuple):
 
     rnn: the layers. output: all outputs (N, b, m) of the last segment, or the last ones (b, m) if no readout needs
     more. last: each sequence's last output (b, m). mean, largest: mean and largest absolute value of each sequence's
-    outputs (b, m), if a readout needs it. states: the state at the end of each segment.
+    outputs (b, m), if a readout needs it. states: the state at the end of each segment. inputs: mean and deviation of
+    each sequence's inputs, (b, d) each, if a readout needs them.
     """
 
     rnn: nn.Module
@@ -56,6 +57,7 @@ class LayerPass(NamedTuple):
     mean: Tensor | None
     largest: Tensor | None
     states: list[Any]
+    inputs: tuple[Tensor, Tensor] | None = None
 
 
 class Readout:
@@ -198,6 +200,36 @@ class Max(Readout):
 
 
 @dataclass(frozen=True, repr=False)
+class Input(Readout):
+    """Mean and standard deviation of the layers' inputs over each sequence, standardised: (b, 2·d).
+
+    With frames these are the signal's mean spectrum and how much it varies, which the head then sees directly.
+
+    Args:
+        norm: Statistics by which features are standardised, see ``Energy``.
+
+    Example:
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import Input
+        >>> Input().size(UnICORNN(3, 16, 2))
+        6
+    """
+
+    norm: str | None = "batch"
+    name = "input"
+
+    def size(self, rnn: nn.Module) -> int:
+        return 2 * int(rnn.input_size)  # type: ignore[arg-type]
+
+    def features(self, layers: LayerPass) -> Tensor:
+        assert layers.inputs is not None
+        return torch.cat(layers.inputs, -1)
+
+    def unsupported(self, use: str) -> str | None:
+        return None if use in ("frames", "page", "patch", "sequence") else "averages the inputs of all steps"
+
+
+@dataclass(frozen=True, repr=False)
 class EveryStep(Readout):
     """The output of every step, for predictions at each of them: (N, b, m). Cannot be combined with others.
 
@@ -333,7 +365,7 @@ class FinalState(Readout):
         return torch.cat([t.transpose(0, 1).flatten(1) for t in layers.states[-1]], 1)
 
 
-_KINDS: tuple[type[Readout], ...] = (Last, Mean, Max, Energy, FinalState, EveryStep)
+_KINDS: tuple[type[Readout], ...] = (Last, Mean, Max, Energy, FinalState, Input, EveryStep)
 
 
 @dataclass(frozen=True, repr=False)
@@ -370,8 +402,8 @@ def _combined(parts: Sequence[Readout]) -> Readout:
 def parse(readout: str | Readout) -> Readout:
     """The readout of a text such as "last", "last+energy" or "energy(segments=8, from_rest=True, pool='moments')".
 
-    Names are "last", "mean", "max", "energy", "state" and "every_step"; options are literals, or words without quotes,
-    which are easier to write in a shell: "energy(pool=moments)". Nothing is evaluated.
+    Names are "last", "mean", "max", "energy", "state", "input" and "every_step"; options are literals, or words
+    without quotes, which are easier to write in a shell: "energy(pool=moments)". Nothing is evaluated.
 
     Example:
         >>> from unicornn.readouts import parse
@@ -393,4 +425,4 @@ def parse(readout: str | Readout) -> Readout:
         ) from error
 
 
-__all__ = ["Energy", "EveryStep", "FinalState", "Last", "Mean", "Readout", "energy", "log_energies", "parse"]
+__all__ = ["Energy", "EveryStep", "FinalState", "Input", "Last", "Mean", "Readout", "energy", "log_energies", "parse"]

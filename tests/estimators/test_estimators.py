@@ -19,6 +19,7 @@ from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegr
 from unicornn.estimators import _network as networks
 from unicornn.estimators._arguments import inner_split
 from unicornn.estimators._network import time_step_candidates
+from unicornn.streams import Stream
 
 MODELS = ("bank", "network", "both")
 BOTH = (UnICORNNClassifier, UnICORNNRegressor)
@@ -340,7 +341,7 @@ def test_a_time_step_that_diverges_is_halved(monkeypatch):
             raise Diverged("fit: simulated")
         return train(network, examples, *rest)
 
-    monkeypatch.setattr(networks, "choose_time_step", lambda *_: 0.8)
+    monkeypatch.setattr(networks, "choose", lambda *_: (0, 0.8))
     monkeypatch.setattr(networks, "train", diverges)
     estimator = UnICORNNClassifier("network", max_epochs=1, **SMALL).fit(X, y)
     assert tried == [0.8, 0.4, 0.2]
@@ -374,3 +375,30 @@ def test_a_state_is_read_at_the_end_of_a_series():
     norm = features.norms["state"]
     own = (torch.cat([state.y[0, 0], state.z[0, 0]]) - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
     np.testing.assert_allclose(one, own, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [UnICORNNClassifier, UnICORNNRegressor])
+def test_networks_read_frames_of_long_series(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    X = np.sin(np.where(y, 0.9, 0.2)[:, None] * np.arange(200) + rng.uniform(0, 6, (24, 1)))
+    estimator = kind("network", max_epochs=40, frames=20, batch_size=4, **SMALL)
+    assert estimator.fit(X[:16], y[:16]).score(X[16:], y[16:]) > 0.8
+    assert [level.length for level in estimator._network.frames] == [(20,)]
+    assert estimator.transform(X).shape[1] == len(estimator.get_feature_names_out())
+    estimator.save_pretrained(tmp_path)
+    assert (load_model(tmp_path).predict(X) == estimator.predict(X)).all()
+    answers = Stream(estimator).push({"a": X[20][:, None]})["a"]
+    expected = estimator.predict_proba(X[20:21])[0] if kind is UnICORNNClassifier else estimator.predict(X[20:21])[0]
+    np.testing.assert_allclose(answers, expected, atol=1e-4)
+
+
+def test_the_length_of_frames_is_derived_from_the_series():
+    X = np.random.default_rng(0).standard_normal((8, 640))
+    estimator = UnICORNNClassifier("network", validation_fraction=0, frames="auto", **QUICK).fit(X, np.arange(8) % 2)
+    assert estimator._network.frames[0].length == (20,)
+    whole = UnICORNNClassifier("network", **QUICK).fit(X, np.arange(8) % 2)
+    assert not whole._network.frames
+    assert whole._network.readout.segments == 8
+    with pytest.raises(BadValue, match=r"^frames: "):
+        UnICORNNClassifier("network", frames=-1, **QUICK).fit(X, np.arange(8) % 2)

@@ -32,7 +32,7 @@ def output_for(net, u):
 
 
 @pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("readout", ["last", "mean+max+state", "last+max+energy", "max"])
+@pytest.mark.parametrize("readout", ["last", "mean+max+state", "last+max+energy", "max+input", "state+input"])
 def test_answers_agree_with_the_network_at_every_hop(readout, levels):
     net = network(readout, levels)
     stream = Stream(net)
@@ -43,6 +43,13 @@ def test_answers_agree_with_the_network_at_every_hop(readout, levels):
     assert len(first) == 100 // stream.hop
     for k, answer in enumerate(first, 1):
         np.testing.assert_allclose(answer, output_for(net, U[: k * stream.hop]), rtol=1e-9, atol=1e-9)
+
+
+def test_single_precision():
+    net = network("mean+max+state+input").float()
+    with torch.no_grad():
+        expected = net(torch.from_numpy(U[:96]).float()[:, None])[0]
+    np.testing.assert_allclose(Stream(net).push({"a": U})["a"], expected, atol=1e-3)
 
 
 def test_between_hops_there_is_no_answer():

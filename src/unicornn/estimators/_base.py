@@ -43,7 +43,8 @@ class Estimator(Parts, Saved, SeriesTransformer):
     live: bool = False
     dt: float | str = "auto"
     alpha: float = 1.0
-    readout: str = "energy"
+    readout: str = "auto"
+    frames: int | str = 0
     segments: int = 8
     horizon: float | None = None
     max_epochs: int = 100
@@ -203,10 +204,8 @@ class Estimator(Parts, Saved, SeriesTransformer):
         warm = self._continues_last_fit()
         if not warm:
             self._prepare_network(series, settings)
-        elif self._network.rnn.input_size != series[0].shape[1]:
-            raise BadValue(
-                f"X: expected {self._network.rnn.input_size} channels with warm_start, got {series[0].shape[1]}"
-            )
+        elif (*self._network.frames, self._network.rnn)[0].input_size != series[0].shape[1]:
+            raise BadValue(f"X: expected the channels of the last fit with warm_start, got {series[0].shape[1]}")
         examples = self._examples(series, target, weights)
         validation: networks.Examples | None
         if valid is not None:
@@ -251,17 +250,18 @@ class Estimator(Parts, Saved, SeriesTransformer):
             self._prepare_network(series, settings)
             automatic = isinstance(self.dt, str)
             scaled = [self._scaling(x) for x in series]
-            self.dt_ = networks.time_step_candidates(scaled, self.alpha)[0] if automatic else float(self.dt)
+            first = networks.FRAMES_DT if settings.frames else networks.time_step_candidates(scaled, self.alpha)[0]
+            self.dt_ = first if automatic else float(self.dt)
             self._network = self._new_network(settings, self.dt_)
             self.models_, self.n_iter_, self.history_, self._errors = ("network",), 0, [], None
             self._describe(series, target)
         if not hasattr(self, "_seed"):  # a loaded model has no training history
             self._seed, self.history_, self.n_iter_ = arguments.seed_from(self.random_state), [], 0
-        optimiser = getattr(self, "_optimiser", None) or torch.optim.Adam(self._network.parameters(), lr=self.lr)
-        self._optimiser = optimiser
         self._check_channels(read)
         examples = self._examples(self._scaled(read.series, self.scale_), target, weights)
         settings = self._network_settings((self._seed + self.n_iter_) % 2**31)
+        optimiser = getattr(self, "_optimiser", None) or networks.make_optimizer(self._network, settings)
+        self._optimiser = optimiser
         trainer = networks.NetworkTrainer(self._network, examples, settings, optimizer=optimiser)
         with seeded(self._seed):
             trainer.train_epoch()
@@ -269,9 +269,9 @@ class Estimator(Parts, Saved, SeriesTransformer):
         self.n_iter_ += 1
 
     def _prepare_network(self, series: Series, settings: networks.Settings) -> None:
-        """Estimates the channels' scales, and reduces the number of segments if the shortest series requires it."""
+        """Estimates the channels' scales, and derives settings of the network from the lengths of the series."""
         self._scaling = Scaling.fit(series)
-        settings.segments = networks.energy_segments(settings.segments, self.readout, series)
+        networks.adapt(settings, series)
 
     def _new_network(self, settings: networks.Settings, dt: float) -> Any:
         return networks.build_network(self.n_channels_, self._outputs(), dt, settings)
@@ -280,8 +280,11 @@ class Estimator(Parts, Saved, SeriesTransformer):
         """Rebuilds the network of a saved model from its configuration and its ``state_dict``."""
         settings = self._network_settings(seed=0)
         settings.segments = checks.integer("segments", config["segments"], 1)
+        settings.frames = checks.integer("frames", config.get("frames", 0), 0, checks.SIZE)
+        settings.readout = config.get("readout", settings.readout)
         self.dt_ = config["dt"]
-        expected = (settings.hidden_size, self.n_channels_), self._outputs(), settings.num_layers
+        width = networks.OSCILLATORS if settings.frames else self.n_channels_
+        expected = (settings.hidden_size, width), self._outputs(), settings.num_layers
         layers = sum(name.startswith("rnn.w.") for name in state)
         if (tuple(state["rnn.V.0"].shape), state["linear.weight"].shape[0], layers) != expected:
             raise ValueError(f"network: expected tensors of sizes {expected}")  # checked before memory is allocated
@@ -393,7 +396,10 @@ class Estimator(Parts, Saved, SeriesTransformer):
         checks.fraction("validation_fraction", given["validation_fraction"])
         for name in ("live", "warm_start"):
             checks.flag(name, given[name])
-        parse(self.readout)
+        if self.readout != "auto":
+            parse(self.readout)
+        if self.frames != "auto":
+            checks.integer("frames", self.frames, 0, checks.SIZE)
         if isinstance(self.dt, str):
             checks.choice("dt", self.dt, ("auto",))
         else:
@@ -410,7 +416,7 @@ class Estimator(Parts, Saved, SeriesTransformer):
 
     def _network_settings(self, seed: int) -> networks.Settings:
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
-        given = self._settings() | {"device": torch.device(device), "deadline": None, "seed": seed}
+        given = self._settings() | {"device": torch.device(device), "deadline": None, "seed": seed, "alternatives": ()}
         return networks.Settings(**{field.name: given[field.name] for field in fields(networks.Settings)})
 
     def __sklearn_tags__(self) -> Any:

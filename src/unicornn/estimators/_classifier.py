@@ -38,14 +38,18 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         live: Whether the bank uses only features that can be updated sample by sample, so that ``Stream`` answers over
             all samples so far without a window; a little less accurate.
         hidden_size, num_layers, alpha, readout, horizon: Options of the network, see ``UnICORNN`` and
-            ``models.Network``.
+            ``models.Network``. readout="auto" is "mean+max+state+input" with frames, otherwise "energy".
+        frames: Length of the overlapping frames whose energies the network reads, see ``Frames``; 0 for the series
+            themselves. "auto" tries both in short runs, as for dt: a 32nd of the median length, at least 16 and at most
+            256 steps, and 0; series of fewer than 128 steps are read themselves. With frames, training follows a
+            schedule to its end, so that ``patience`` has no effect and the last weights are kept.
         segments: Number of equal segments of each series in which the network measures energies, with
-            readout="energy". Each segment starts from rest, and the network reads their mean and deviation. Reduced
-            if the shortest series of ``fit`` has fewer than 16 steps per segment. Use 1 for ``Stream`` without a window
-            and for step-by-step ONNX.
-        dt: Time step of the network. "auto" tries values derived from the data in short runs on the validation split,
-            which take at most a fifth of ``max_epochs`` and of the remaining ``budget``; see ``dt_``. It is halved up
-            to three times if training diverges.
+            readout="energy" and without frames. Each segment starts from rest, and the network reads their mean and
+            deviation. Reduced if the shortest series of ``fit`` has fewer than 16 steps per segment. Use 1 for
+            ``Stream`` without a window and for step-by-step ONNX.
+        dt: Time step of the network. "auto" is 0.5 with frames; otherwise it tries values derived from the data in
+            short runs on the validation split, which take at most a fifth of ``max_epochs`` and of the remaining
+            ``budget``; see ``dt_``. It is halved up to three times if training diverges.
         max_epochs, batch_size, lr: Options of the network's training, which uses Adam.
         validation_fraction: Fraction of the series that is held out for early stopping and for the choice of dt.
         patience: Number of epochs without improvement of the validation loss after which training stops. The best

@@ -20,6 +20,7 @@ from unicornn._training.seeds import seeded
 from unicornn._training.trainer import BatchLoss, Row, Trainer, mean_loss
 from unicornn.errors import Diverged
 from unicornn.estimators._series import Series
+from unicornn.frames import Frames, oscillators
 from unicornn.models import Network
 from unicornn.readouts import Energy, parse
 
@@ -27,6 +28,11 @@ CLIP = 1.0  # largest norm of a gradient
 MAX_HALVINGS = 3  # of an automatically chosen time step with which training diverges
 FASTEST_NEURON = 0.95  # largest effective time step of init="spread", relative to Δt
 SHORTEST_SEGMENT = 16  # number of steps in a segment of which the energy is measured
+SHORTEST_FRAME, LONGEST_FRAME, FRAMES_PER_SERIES = 16, 256, 32  # frames overlap by half, so there are twice as many
+OSCILLATORS = 48  # in every frame
+FRAMES_DT, FRAMES_DROPOUT = 0.5, 0.1  # of networks with frames
+FRAMES_DECAY, LABEL_SMOOTHING, AVERAGE = 0.01, 0.05, 0.98  # of their training
+FRAMES_READOUT, WHOLE_READOUT = "mean+max+state+input", "energy"  # readout="auto" with and without frames
 DT_FRACTION = 0.2  # of max_epochs and of the remaining time: most that the candidates for Δt may use together
 clock = time.monotonic  # measures the budget
 
@@ -54,6 +60,7 @@ class Settings:
     num_layers: int
     alpha: float
     readout: str
+    frames: int | str
     segments: int
     horizon: float | None
     max_epochs: int
@@ -63,33 +70,46 @@ class Settings:
     device: torch.device
     deadline: float | None
     seed: int
+    alternatives: tuple[int, ...]  # lengths of frames to choose from; see ``adapt``
 
 
 def build_network(d: int, outputs: int, dt: float, settings: Settings) -> Network:
     """Builds an untrained network, the same for the same seed."""
     options: dict[str, Any] = {} if settings.horizon is None else {"horizon": settings.horizon}
+    W = int(settings.frames)
     with seeded(settings.seed):
+        frames = Frames(oscillators(d, OSCILLATORS, W), W, W // 2) if W else None
         rnn = UnICORNN(
-            d, settings.hidden_size, settings.num_layers, dt=dt, alpha=settings.alpha, init="spread", **options
-        )
+            d if frames is None else frames.size, settings.hidden_size, settings.num_layers, dt=dt,
+            alpha=settings.alpha, init="spread", dropout=FRAMES_DROPOUT if W else 0.0, **options,
+        )  # fmt: skip
         for b in rnn.b:  # with b = 0, -u gives -y, and properties that do not depend on the sign are learned late
             nn.init.uniform_(b, -1, 1)
-        readout = parse(settings.readout)
-        if readout == Energy() and settings.segments > 1:
+        text = settings.readout if settings.readout != "auto" else FRAMES_READOUT if W else WHOLE_READOUT
+        readout = parse(text)
+        if readout == Energy() and settings.segments > 1 and not W:
             # From rest: undamped oscillators would carry along everything before a segment.
             readout = Energy(segments=settings.segments, from_rest=True, pool="moments")
         # With few series, training would not remove random initial numbers from the readout.
-        return Network(rnn, outputs, readout=readout, readout_init="zero").to(settings.device)
+        return Network(rnn, outputs, readout=readout, readout_init="zero", frames=frames or ()).to(settings.device)
 
 
-def energy_segments(most: int, readout: str, series: Series) -> int:
-    """Number of segments of which energies are measured: at most ``most``, fewer for short series.
+def adapt(settings: Settings, series: Series) -> None:
+    """Derives the length of frames, where it is "auto", and the number of segments from the lengths of the series.
 
-    It is 1 if the readout has more than energies, because outputs and states should have seen the whole series.
+    A 32nd of the median length is the length of a frame, within limits; series of fewer than 128 steps have none.
+    Energies of a whole series are measured in segments, fewer for short series, unless the readout has more than
+    energies: outputs and states should have seen the whole series.
     """
-    if parse(readout) != Energy():
-        return 1
-    return min(most, max(1, min(len(x) for x in series) // SHORTEST_SEGMENT))
+    if settings.frames == "auto":
+        W = int(np.median([len(x) for x in series])) // FRAMES_PER_SERIES
+        W = min(max(W, SHORTEST_FRAME), LONGEST_FRAME) if 4 * W >= SHORTEST_FRAME else 0
+        settings.frames, settings.alternatives = W, (W, 0) if W else (0,)
+    else:
+        settings.alternatives = (int(settings.frames),)
+    if settings.readout != "auto" and parse(settings.readout) != Energy():
+        settings.segments = 1
+    settings.segments = min(settings.segments, max(1, min(len(x) for x in series) // SHORTEST_SEGMENT))
 
 
 def padded(network: Network, series: Series) -> tuple[Tensor, Tensor | None]:
@@ -115,8 +135,21 @@ def outputs(network: Network, series: Series, batch_size: int, features: bool = 
     results = []
     for chosen in batches:
         u, lengths = padded(network, [series[i] for i in chosen])
-        results.append((network.features(network.rnn, u, lengths) if features else network(u, lengths)).cpu())
+        if features:
+            results.append(network.features(network.rnn, *network.steps(u, lengths)).cpu())
+        else:
+            results.append(network(u, lengths).cpu())
     return torch.cat(results)[torch.cat(batches).argsort()].numpy()
+
+
+def make_optimizer(network: Network, settings: Settings) -> torch.optim.Optimizer:
+    decay = FRAMES_DECAY if network.frames else 0.0
+    return torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=decay)
+
+
+def one_cycle(done: float) -> float:
+    """The learning rate relative to its maximum: rising over a tenth of the training, then a half cosine."""
+    return 0.04 + 9.6 * done if done < 0.1 else 0.5 + 0.5 * math.cos(math.pi * min(1.0, (done - 0.1) / 0.9))
 
 
 class NetworkTrainer(Trainer):
@@ -130,8 +163,14 @@ class NetworkTrainer(Trainer):
         valid: Examples | None = None,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        optimizer = optimizer or torch.optim.Adam(network.parameters(), lr=settings.lr)
-        super().__init__(network, optimizer, clip=CLIP, patience=settings.patience)
+        framed = bool(network.frames) and optimizer is None  # partial_fit has no end for a schedule
+        optimizer = optimizer or make_optimizer(network, settings)
+        super().__init__(
+            network, optimizer, clip=CLIP, patience=0 if framed else settings.patience,
+            average=AVERAGE if framed else 0.0,
+        )  # fmt: skip
+        self.settings, self.begin, self.framed = settings, clock(), framed
+        self.smoothing = LABEL_SMOOTHING if framed else 0.0
         self.examples, self.valid, self.batch_size = examples, valid, settings.batch_size
         self.random = np.random.RandomState(settings.seed)
 
@@ -142,19 +181,32 @@ class NetworkTrainer(Trainer):
 
     def batch_loss(self, batch: Examples) -> BatchLoss:
         u, lengths = padded(self.network, batch.series)
-        loss = mean_loss(self.network(u, lengths), batch.target.to(u.device), batch.weight.to(u.device))
+        target, weight = batch.target.to(u.device), batch.weight.to(u.device)
+        loss = mean_loss(self.network(u, lengths), target, weight, smoothing=self.smoothing)
         return BatchLoss(loss, len(batch))
+
+    def train_step(self, batch: Any) -> float:
+        if self.framed:
+            settings = self.settings
+            done = self.step / (settings.max_epochs * -(-len(self.examples) // self.batch_size))
+            if settings.deadline is not None:
+                done = max(done, (clock() - self.begin) / max(settings.deadline - self.begin, 1e-9))
+            for group in self.optimizer.param_groups:
+                group["lr"] = settings.lr * one_cycle(done)
+        return super().train_step(batch)
 
     def validate(self) -> Row:
         row = {"train_loss": self.loss_sum / self.sequences}
         if self.valid is not None:
-            output = torch.from_numpy(outputs(self.network, self.valid.series, self.batch_size))
+            output = torch.from_numpy(outputs(self.evaluated, self.valid.series, self.batch_size))
             row["valid_loss"] = mean_loss(output, self.valid.target, self.valid.weight).item()
             if self.valid.target.dim() == 1:
                 row["valid_accuracy"] = (output.argmax(1) == self.valid.target).double().mean().item()
         return row
 
     def cost(self, row: Row) -> float:
+        if self.framed and self.history:  # the schedule ends with the best weights; validation sets may be tiny
+            return 0.0 if row is self.history[-1] else 1.0
         return row.get("valid_loss", row["train_loss"])
 
 
@@ -192,7 +244,8 @@ def train(
     def after_epoch(row: Row) -> None:
         nonlocal begin
         tell(trainer.epoch, **row)
-        schedule.step(trainer.cost(row))
+        if not trainer.framed:
+            schedule.step(trainer.cost(row))
         seconds, begin = clock() - begin, clock()
         if not trainer.stopped and settings.deadline is not None and begin + seconds > settings.deadline:
             trainer.stopped = "budget"
@@ -219,7 +272,7 @@ def fit_new(
     """
     halvings_left = MAX_HALVINGS if dt is None else 0
     if dt is None:
-        dt = choose_time_step(make, examples, valid, settings)
+        settings.frames, dt = choose(make, examples, valid, settings)
     while True:
         network = make(dt)
         try:
@@ -260,15 +313,19 @@ def _highest_frequency(x: np.ndarray) -> float:
     return max(index, 1) * 2 * math.pi / len(x)
 
 
-def choose_time_step(
+def choose(
     make: Callable[[float], Network], examples: Examples, valid: Examples | None, settings: Settings
-) -> float:
-    """The candidate with the smallest validation loss after a short training; the first without validation series.
+) -> tuple[int, float]:
+    """The length of frames and the time step with the smallest validation loss after a short training; the first
+    candidates without validation series.
 
     Together the candidates take at most a fifth of the epochs and of the remaining time; the last ones are skipped if
     that is not enough.
     """
-    candidates = time_step_candidates(examples.series, settings.alpha)
+    candidates: list[tuple[int, float]] = []
+    for W in settings.alternatives:
+        steps = [FRAMES_DT] if W else time_step_candidates(examples.series, settings.alpha)
+        candidates += [(W, dt) for dt in steps]
     epochs = int(DT_FRACTION * settings.max_epochs / len(candidates))
     if len(candidates) == 1 or epochs < 1 or valid is None:
         return candidates[0]
@@ -276,7 +333,7 @@ def choose_time_step(
     short.max_epochs = min(epochs, 5)
     begin, losses = clock(), []
     end = None if settings.deadline is None else begin + DT_FRACTION * (settings.deadline - begin)
-    for i, dt in enumerate(candidates):
+    for i, (settings.frames, dt) in enumerate(candidates):
         now = clock()
         if end is not None:
             if now + (now - begin) / max(1, i) > end:  # it would take as long as each of those before

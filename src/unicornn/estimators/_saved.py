@@ -211,7 +211,10 @@ def _config(estimator: Any) -> dict[str, Any]:
             "penalty": estimator._ridge.penalty,
         }
     if "network" in estimator.models_:
-        config["network"] = {"dt": estimator.dt_, "segments": estimator._network.readout.segments}
+        network = estimator._network
+        frames = network.frames[0].length[0] if network.frames else 0
+        readout = {"readout": repr(network.readout), "segments": network.readout.segments}
+        config["network"] = {"dt": estimator.dt_, "frames": frames, **readout}
     return config
 
 

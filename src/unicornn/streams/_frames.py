@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from unicornn._features import DEVIATION_EPS
 from unicornn._layer import UnICORNN
 from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.frames import Frames
 from unicornn.models import Network
-from unicornn.readouts import Energy, Last, Max
-from unicornn.streams._engine import Array, Engine, Limits, Rows
+from unicornn.readouts import Energy, Input, Last, Max
+from unicornn.streams._engine import COUNT, Array, Engine, Limits, Rows
 from unicornn.streams._sequences import CarriedStates, History, Pushed, Sequences, StaggeredStates, needed, rows_of
+
+OWN = (Max, Input)
+"""Readouts that are computed here, from the outputs and inputs of the upper layers."""
 
 
 def can_be_carried(network: Network) -> bool:
@@ -24,7 +28,7 @@ def can_be_carried(network: Network) -> bool:
         all(isinstance(layer, UnICORNN) and not layer.bidirectional for layer in layers)
         and network.patch == 1
         and not any(level.centre for level in levels)
-        and not any(part.unsupported("stream") for part in network.readout.parts if not isinstance(part, Max))
+        and not any(part.unsupported("stream") for part in network.readout.parts if not isinstance(part, OWN))
     )
 
 
@@ -42,46 +46,63 @@ class FrameStates(Sequences):
         self.levels = [_Level(level) for level in levels]
         readout, self.parts = network.readout, network.readout.parts
         self.answers = answers
-        if any(isinstance(part, Max) for part in self.parts):
-            readout = sum((part for part in self.parts if not isinstance(part, Max)), start=Last())
+        if any(isinstance(part, OWN) for part in self.parts):
+            readout = sum((part for part in self.parts if not isinstance(part, OWN)), start=Last())
         rnn: Any = network.rnn
+        self.width = network.features.size
         self.upper = CarriedStates(Engine(rnn, readout), 1, 0)
-        self.largest = Rows(largest=np.zeros((0, rnn.hidden_size), self.upper.engine.np_dtype))
+        self.seen = Rows(
+            {"n": COUNT}, largest=np.zeros((0, rnn.hidden_size)), sums=np.zeros((0, 2, rnn.input_size)),
+            n=np.zeros(0, np.int64),
+        )  # fmt: skip
         past = History(history, int(levels[0].input_size), self.upper.engine.np_dtype)
         inner = [table for each in (*self.levels, self.upper) for table in each.tables]
-        super().__init__(past, (self.largest, 1), *inner)
+        super().__init__(past, (self.seen, 1), *inner)
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
         """All answers of each slot, whether or not ``return_all`` is set."""
         before, whose, bad = self.taken(slots), np.arange(len(slots)), np.zeros(len(slots), bool)
         left = count
+        inputs = u
         for level in (*self.levels, self.upper):
+            inputs = u
             u, left, out = level.push(slots[whose], u, left, True)
             bad[whose] |= out
             some = left > 0
             whose, left = whose[some], left[some]
             if not some.any():
-                u = np.zeros((0, self.upper.engine.width), dtype=u.dtype)
+                u = u[:0]
                 break
-        self.put_back(slots, bad, before)
         ends = np.zeros(len(slots), np.int64)
         ends[whose] = left
-        return self.answers(self._features(slots[whose], u, left)), ends, bad
+        features = self._features(slots[whose], inputs, u, left)
+        answers = self.answers(features.astype(self.upper.engine.np_dtype))
+        self.put_back(slots, bad, before)
+        return answers, ends, bad
 
-    def _features(self, slots: Array, F: Array, count: Array) -> Array:
-        """Features in the order of the readout, from those of the upper layers."""
-        m, largest = self.upper.engine.m, self.largest["largest"]
-        if not any(isinstance(part, Max) for part in self.parts):
+    def _features(self, slots: Array, inputs: Array, F: Array, count: Array) -> Array:
+        """Features in the order of the readout, from the inputs and features of the upper layers at every step."""
+        if not len(F):
+            return np.zeros((0, self.width))
+        if not any(isinstance(part, OWN) for part in self.parts):
             return F
-        peaks, begin = np.abs(F[:, :m]), 0
+        m, begin, own = self.upper.engine.m, 0, []
         for slot, n in zip(slots, count, strict=True):
-            own = peaks[begin : begin + n]
-            np.maximum.accumulate(np.maximum(own, largest[slot], out=own), 0, out=own)
-            largest[slot], begin = own[-1], begin + n
-        kept = [part.name for part in self.parts if not isinstance(part, Max)]
-        F = F if "last" in kept else F[:, m:]
-        first = m * sum(name in ("last", "mean") for name in kept)  # the largest values follow them
-        return np.concatenate([F[:, :first], peaks, F[:, first:]], 1)
+            x, steps = inputs[begin : begin + n].astype(np.float64), self.seen["n"][slot] + np.arange(1, n + 1)
+            peaks = np.maximum.accumulate(np.abs(F[begin : begin + n, :m]), 0)
+            peaks = np.maximum(peaks, self.seen["largest"][slot])
+            sums = np.cumsum([self.seen["sums"][slot], *np.stack([x, x**2], 1)], 0)[1:]  # the same bits for all pushes
+            mean, square = np.moveaxis(sums / steps[:, None, None], 1, 0)
+            deviation = np.sqrt(np.maximum(square - mean**2, 0) + DEVIATION_EPS)
+            own.append((peaks, np.concatenate([mean, deviation], 1)))
+            self.seen["largest"][slot], self.seen["sums"][slot], self.seen["n"][slot] = peaks[-1], sums[-1], steps[-1]
+            begin += n
+        largest, moments = (np.concatenate(each) for each in zip(*own, strict=True))
+        columns, at, engine = {"max": largest, "input": moments}, 0, self.upper.engine
+        sizes = {"last": m, "mean": m, "energy": engine.L * m, "state": 2 * engine.L * m}
+        for name in engine.read:
+            columns[name], at = F[:, at : at + sizes[name]], at + sizes[name]
+        return np.concatenate([columns[part.name] for part in self.parts], 1)
 
     def saved(self, slots: Array) -> dict[str, Array]:
         return {

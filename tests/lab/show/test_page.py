@@ -52,7 +52,7 @@ def network_with_frames():
     levels = [Frames([oscillators(2, 5, 8), oscillators(2, 4, 22)], [8, 22], 6, centre=True)]
     levels.append(Frames(oscillators(9, 7, 5), 5, 2))
     rnn = UnICORNN(7, 12, 1, dt=0.3, init="spread")
-    net = models.Classifier(rnn, 3, frames=levels, readout="mean+max+state")
+    net = models.Classifier(rnn, 3, frames=levels, readout="mean+max+state+input")
     net(torch.randn(60, 8, 2))
     return net
 

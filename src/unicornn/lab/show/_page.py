@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import UnICORNN, models
+from unicornn._features import DEVIATION_EPS
 from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn._state import UNIT
 from unicornn.errors import BadType, BadValue
@@ -129,6 +130,7 @@ def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, A
         "d": d,
         "patch": network.patch,
         "small": ENERGY_FLOOR,
+        "spread": DEVIATION_EPS,
         "readouts": [{"name": part.name, **vars(part)} for part in network.readout.parts],
         "segments": network.readout.segments,
         "from_rest": network.readout.from_rest,

@@ -10,6 +10,7 @@ const READOUTS = {
   mean: network => Array.from(network.sum, v => v / Math.max(network.n, 1)),
   max: network => network.largest[network.n],
   energy: (network, {pool}) => network.pooledEnergies(pool),
+  input: network => network.inputMoments(),
   state: network => [...network.y, ...network.z].flatMap(each => [...each]),
 };
 
@@ -170,6 +171,13 @@ class Network extends Layers {
     const mean = average(E => E);
     if (pool === "mean") return mean;
     return [...mean, ...average((E, k) => (E - mean[k]) ** 2).map(v => Math.sqrt(v + this.small))];
+  }
+
+  inputMoments() {  // means, then standard deviations, of the inputs so far
+    const rows = this.inputs.slice(0, Math.max(this.n, 1));
+    const average = f => Array.from(rows[0], (_, k) => rows.reduce((s, row) => s + f(row[k], k), 0) / rows.length);
+    const mean = average(v => v);
+    return [...mean, ...average((v, k) => (v - mean[k]) ** 2).map(v => Math.sqrt(v + this.spread))];
   }
 
   output() {

@@ -178,7 +178,6 @@ def _task(name: str, title: str, file: File, words: int) -> Task:
             optimizer="adamw",
             weight_decay=0.01,
             clip=1.0,
-            label_smoothing=0.05,
         ),
         options={
             "rate": (RATE, RATE // 2),
