@@ -1,8 +1,9 @@
 """Measures fits to files larger than memory: ``python -m benchmarks.scale`` writes results/scale.json.
 
 Writes Parquet files of series of 500 steps (a row per series) and fits a classifier to them, once by ``fit_files`` and
-once, with the first ``--in-memory`` series, by ``fit``; each in a process of its own with one thread. Reports CPU
-seconds, because other programs may run, and the peak memory. Kernels are compiled beforehand.
+once, with the first ``--in-memory`` series, by ``fit``; each in a process of its own. Reports CPU seconds by phase,
+because other programs may run, and the peak memory. ``ratio`` compares what grows with the number of series, reading
+twice and adding, with reading and ``fit`` as a whole. Kernels are compiled beforehand.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,22 +46,31 @@ def write(folder: Path, series: int, steps: int) -> list[Path]:
     return paths
 
 
-def measure(kind: str, folder: Path, series: int) -> dict[str, float]:
+def measure(kind: str, folder: Path, series: int) -> dict[str, Any]:
     """Fits to the first files, in this process."""
     OscillatorBank(random_state=0).fit_transform(np.random.default_rng(0).normal(size=(4, 100)))  # compiles the kernels
     files = Files(sorted(folder.glob("*.parquet"))[: -(-series // FILE)], "label", {})
     begin, processor = time.perf_counter(), time.process_time()
+    phases: dict[str, float] = {}
     if kind == "files":
-        model = fit_files(files, folder / "model", random_state=0, n_jobs=1)
+        starts: dict[str, float] = {}
+        model = fit_files(
+            files,
+            folder / "model",
+            random_state=0,
+            tell=lambda doing, _, __: starts.setdefault(doing, time.process_time()),
+        )
+        ends = [*list(starts.values())[1:], time.process_time()]
+        phases = {name: end - start for (name, start), end in zip(starts.items(), ends, strict=True)}
     else:
         parts = [read(path, "label") for path in files.paths]
         X, y = [x for part in parts for x in part.series], np.concatenate([part.target for part in parts])
-        model = UnICORNNClassifier(random_state=0, n_jobs=1).fit(X, y)
+        model = UnICORNNClassifier(random_state=0).fit(X, y)
     n, used = model.about_["series"], time.process_time() - processor
     return {
         "series": n, "seconds": time.perf_counter() - begin, "processor_seconds": used,
         "processor_milliseconds_per_series": 1000 * used / n, "megabytes": round(peak()),
-        "features": int(np.count_nonzero(model._ridge.coefficients.any(1))),
+        "features": int(np.count_nonzero(model._ridge.coefficients.any(1))), **phases,
     }  # fmt: skip
 
 
@@ -89,9 +100,10 @@ def main(
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             found[kind] = json.loads(done.stdout.splitlines()[-1])
             print(kind, found[kind], flush=True)
-    each = [found[kind]["processor_milliseconds_per_series"] for kind in ("files", "memory")]
+    growing = found["files"]["sampling"] + found["files"]["adding"]
+    ratio = growing / found["files"]["series"] / found["memory"]["processor_seconds"] * found["memory"]["series"]
     command = f"scale --series {series} --in-memory {in_memory}"
-    record.save(out, command, {"seed": 0, "steps": steps, **found, "ratio": each[0] / each[1]})
+    record.save(out, command, {"seed": 0, "steps": steps, **found, "ratio": ratio})
 
 
 if __name__ == "__main__":
