@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import typer
 
 from benchmarks import record
 from unicornn.estimators import UnICORNNClassifier
@@ -26,7 +27,7 @@ from unicornn.lab.bench._measure import peak
 from unicornn.lab.fit import read
 
 SETS = ("ECG200", "GunPointAgeSpan", "Plane", "ToeSegmentation2", "Computers")
-SERIES = 30  # of each test split
+SERIES = 12  # of each test split
 WINDOWS, CALLS = 20, 100  # of KernelSHAP
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 LONG = 1_000_000
@@ -137,23 +138,17 @@ def long_series(N: int) -> dict[str, float]:
     return {"N": N, "seconds": seconds, "cpu_seconds": cpu_seconds, "MiB": round(peak() - before), "gap": gap}
 
 
-def main() -> None:
-    parser = record.arguments(__doc__, "explain.json", data=True)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), metavar="SET")
-    parser.add_argument("--long", type=int, default=LONG, metavar="N")
-    options = parser.parse_args()
+def main(data: record.Data, long: int = LONG, out: Path = record.RESULTS / "explain.json") -> None:
     torch.set_num_threads(1)
     result: dict[str, Any] = {
-        "fractions": FRACTIONS, "windows": WINDOWS, "calls": CALLS, "sets": {}, "long": long_series(options.long),
+        "seed": 0, "fractions": FRACTIONS, "windows": WINDOWS, "calls": CALLS, "long": long_series(long), "sets": {},
     }  # fmt: skip
     print(result["long"], flush=True)
-    for name in options.sets:
-        result["sets"][name] = fidelity(name, options.data)
+    for name in SETS:
+        result["sets"][name] = fidelity(name, data)
         print(name, {k: v["drop10"] for k, v in result["sets"][name].items() if isinstance(v, dict)}, flush=True)
-    methods = ("ours", "KernelSHAP", "random steps", "random windows")
-    result["means"] = {m: float(np.mean([each[m]["drop10"] for each in result["sets"].values()])) for m in methods}
-    record.save(options.out, "explain", result)
+        record.save(out, "explain", result)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

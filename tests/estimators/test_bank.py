@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import BANK
 from unicornn._ops.reference import energy, step
-from unicornn.estimators import OscillatorBank
+from unicornn.estimators import OscillatorBank, _pooling
 from unicornn.estimators._oscillators import ALPHA, FASTEST, Joined
 from unicornn.estimators._pooling import NAMES, Pools, pooled, summaries
 
@@ -174,3 +174,10 @@ def test_summary_statistics_of_each_channel():
     assert (second["max_at"], second["min_at"], second["upper_quartile"]) == (0.25, 1, 2)
     assert first["trend"] > 0 > second["trend"]
     assert np.isfinite(table[1]).all()  # a single step
+
+
+def test_series_longer_than_those_summarised_together(monkeypatch):
+    X = [np.arange(9.0)[:, None], np.ones((9, 1))]
+    together = _pooling.summaries(X)
+    monkeypatch.setattr(_pooling, "SUMMARY_STEPS", 4)
+    assert (_pooling.summaries(X) == together).all()

@@ -7,7 +7,7 @@ feature is a sum of parts, one for each window; a summary statistic is a sum of 
     deviation                      in proportion to the squared deviations from the mean
     above, wins, losses            1 / windows for each window in which this is so
     crossings                      half of each crossing for either window
-    max, min, first, last, …       the whole value, for the window or sample that has it
+    max, min, first, last, …       the whole value, in the window or sample that has it
 
 The difference is divided among the parts that push the feature in its direction, in proportion to how far they are from
 an equal share of the training set's mean: so nothing cancels, and the sum is exact. The contribution of a window is

@@ -115,7 +115,7 @@ def summaries(series: Series, names: Sequence[str] = NAMES) -> np.ndarray:
     found = np.empty((len(series), len(names) * series[0].shape[1]), np.float32)
     for N in np.unique(lengths):
         same = np.flatnonzero(lengths == N)
-        for some in np.array_split(same, -(-len(same) * N // SUMMARY_STEPS)):
+        for some in np.array_split(same, min(len(same), -(-len(same) * N // SUMMARY_STEPS))):
             x = np.stack([series[i] for i in some], 1).astype(np.float64)
             found[some] = _summary(x)[rows].swapaxes(0, 1).reshape(len(some), -1)
     return found

@@ -219,11 +219,8 @@ def test_irregular_times_are_resampled(tmp_path):
 def test_series_without_a_target(name, tmp_path):
     frame = pd.DataFrame({"series": list("aabb"), "x": [1.0, 2, 3, 4], "y": [0.5, 0.5, np.nan, np.nan]})
     (frame.to_parquet if name == "a.parquet" else frame.to_csv)(tmp_path / name, index=False)
-    with pytest.raises(CorruptData, match="target of series b, got none; --skip-unlabelled"):
+    with pytest.raises(CorruptData, match="target of series b, got none"):
         read(tmp_path / name, "y")
-    data = read(tmp_path / name, "y", skip_unlabelled=True)
-    assert (data.ids, data.target.tolist()) == (["a"], [0.5])
-    assert "1 series without a target" in notes(data)
 
 
 def test_groups(tmp_path):

@@ -23,9 +23,6 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         typer.Option("--resample", metavar="PERIOD", help="Put series with times on a regular grid: 0.5, 10ms, 1h."),
     ],
-    "skip_unlabelled": Annotated[
-        bool | None, typer.Option("--skip-unlabelled", help="Leave out series without a target.")
-    ],
 }
 
 

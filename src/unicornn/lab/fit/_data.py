@@ -37,7 +37,6 @@ class Reading:
         form: "long" for one row per step, "wide" for one row per series; None to decide by the columns.
         separator, decimal, encoding: Dialect of a .csv file; None to detect it.
         resample: Period of a regular grid onto which series with times are brought.
-        skip_unlabelled: Whether series without a target are left out; otherwise they are an error.
         like: ``Data.reading`` of another table: options to use where none is given.
     """
 
@@ -52,7 +51,6 @@ class Reading:
     decimal: str | None = None
     encoding: str | None = None
     resample: str | None = None
-    skip_unlabelled: bool = False
     like: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,12 +119,6 @@ class Data:
             pick[kind] = [getattr(self, kind)[i] for i in indices] if getattr(self, kind) else []
         return replace(self, **pick)
 
-    def labelled(self) -> np.ndarray:
-        """Whether each series has a target: a finite number, or a name that is not empty."""
-        if self.target is None:
-            return np.ones(len(self.series), bool)
-        return np.char.strip(self.target).astype(bool) if self.target.dtype.kind in TEXT else np.isfinite(self.target)
-
     def resample(self, period: str) -> Self:
         """Series on a regular grid: means of the rows next to each point, and between them linear interpolation."""
         step = _seconds(period)
@@ -168,12 +160,11 @@ class Data:
         kind = self.target.dtype.kind
         if kind not in NUMBERS + TEXT or self.target.shape != (len(self.series),):
             raise CorruptData(f"{path}: expected a number or a name as every target, got {self.target.dtype}")
-        if not (labelled := self.labelled()).all():
+        text = kind in TEXT
+        labelled = np.char.strip(self.target).astype(bool) if text else np.isfinite(self.target)
+        if not labelled.all():
             name = self.ids[int(labelled.argmin())]
-            raise CorruptData(
-                f"{path}: expected a finite number or a name as the target of series {name}, got none; "
-                "--skip-unlabelled leaves such series out"
-            )
+            raise CorruptData(f"{path}: expected a finite number or a name as the target of series {name}, got none")
         return self
 
     @property

@@ -74,7 +74,7 @@ def _prediction(estimator: Any, explanation: Explanation, i: int) -> str:
 
 
 def _errors(estimator: Any, data: Data) -> np.ndarray:
-    """Of numbers, the absolute error; of classes, the probability of the best wrong one minus that of the target."""
+    """Errors (n,): absolute ones, or the probability of the best wrong class minus that of the target."""
     target = np.asarray(data.target)
     if not hasattr(estimator, "classes_"):
         return np.abs(estimator.predict(data.series).reshape(len(target), -1)[:, 0] - target.astype(float))

@@ -109,13 +109,10 @@ def _reading(path: Path, target: str | None, options: dict[str, Any]) -> Reading
 
 
 def _finish(path: Path, data: Data, reading: Reading, complete: bool = True) -> Data:
-    """Series that are checked, with targets as numbers if all are, without those that are to be left out.
+    """Series that are checked, with targets as numbers if all are.
 
     Targets stay text if the series are not ``complete``: those of other parts may not be numbers.
     """
-    if reading.skip_unlabelled and not (labelled := data.labelled()).all():
-        data = data.select(np.flatnonzero(labelled))
-        data.notes = [*data.notes, f"{(~labelled).sum():,} series without a target left out (--skip-unlabelled)"]
     if data.target is not None and data.target.dtype.kind in TEXT and complete:
         data.target = parse_targets(data.target.tolist())
     data.check(path, complete)
