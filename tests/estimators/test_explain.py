@@ -46,7 +46,7 @@ def test_contributions_of_the_bank_add_up_to_several_targets():
     X = np.stack([x[:17, 0] for x in random_walks(10, 1)])
     y = np.stack([X.std(1), X[:, 0], 100 * X[:, -1]], 1)
     model = UnICORNNRegressor(random_state=0).fit(X, y)
-    check_sums(model.explain(X), model.predict(X), 100 * ROUNDING)
+    check_sums(model.explain(X), model.predict(X), 1000 * ROUNDING)  # of targets up to 1,000
 
 
 @pytest.mark.slow
