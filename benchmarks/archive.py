@@ -3,8 +3,8 @@
 FOLDER has NAME_TRAIN and NAME_TEST as .ts or .tsv files (UCR, UEA), and optionally published.csv files with published
 accuracies on the same splits. Each method and dataset runs in a separate process with one thread. Predictions are
 written in tsml-eval's format to --predictions, METHOD/Predictions/NAME/testResample0.csv; existing ones are not
-computed again. results/archive.csv summarises them, results/archive_published.csv has the
-published accuracies, results/archive.json the environment.
+computed again. results/archive.csv summarises them and keeps its rows of other datasets and methods,
+results/archive_published.csv has the published accuracies, results/archive.json the environment.
 
 All methods use their defaults. aeon's need series of equal length; shorter ones are padded with zeros.
 """
@@ -132,7 +132,10 @@ def main(
                 write_predictions(path, name, method, seed, found)
             written.append(summary(path))
             print({key: written[-1][key] for key in ("dataset", "method", "accuracy", "fit_seconds")}, flush=True)
-    pd.DataFrame(written).to_csv(out.with_suffix(".csv"), index=False)
+    table, path = pd.DataFrame(written), out.with_suffix(".csv")
+    if path.exists():  # rows of datasets and methods that were not asked for
+        table = pd.concat([table, pd.read_csv(path)]).drop_duplicates(["dataset", "method"])
+    table.sort_values("dataset", key=lambda names: names.str.lower(), kind="stable").to_csv(path, index=False)
     if tables := [pd.read_csv(path) for path in sorted(folder.rglob("published*.csv"))]:
         published = pd.concat(tables)
         published[published["dataset"].isin(sets)].to_csv(out.with_name("archive_published.csv"), index=False)

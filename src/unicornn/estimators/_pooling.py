@@ -38,17 +38,18 @@ SUMMARY_STEPS = 1 << 18  # of series that are summarised together
 
 
 class Pools(NamedTuple):
-    """Running statistics of a layer's F quantities over the windows of n series.
+    """Running statistics of a layer's F quantities, of which the last E are energies, over the windows of n series.
 
-    sums: (n, 3, F), of the values, their squares, and their products with the window's index. extremes: (n, 2, F),
-    maxima of the values and of their negatives. counts: (n, q + 1, F), windows above each level; crossings of the
-    median. contests: (n, 3, E) of E energies, none for pairs: windows in which each is the largest of its group, and
-    the smallest, and the sum of the values with which it won. side: (n, F), whether the previous window was above the
-    median; -1 before the first. seen: (n,), windows.
+    totals: (n, F), sums of the values. extremes: (n, 2, F), maxima of the values and of their negatives. moments:
+    (n, 2, E), sums of the squares and of the products with the window's index. counts: (n, q + 1, E), windows above
+    each level; crossings of the median. contests: (n, 3, E), windows in which each is the largest of its group, and the
+    smallest, and the sum of the values with which it won; (n, 3, 0) if none compete. side: (n, E), whether the previous
+    window was above the median; -1 before the first. seen: (n,), windows.
     """
 
-    sums: np.ndarray
+    totals: np.ndarray
     extremes: np.ndarray
+    moments: np.ndarray
     counts: np.ndarray
     contests: np.ndarray
     side: np.ndarray
@@ -57,10 +58,11 @@ class Pools(NamedTuple):
     @classmethod
     def empty(cls, n: int, layer: Oscillators) -> Pools:
         F, q = len(layer.names), len(layer.levels)
+        E = F - layer.n_phases
         return cls(
-            np.zeros((n, 3, F)), np.full((n, 2, F), -np.inf, np.float32), np.zeros((n, q + 1, F), np.float32),
-            np.zeros((n, 3, F - layer.n_phases if layer.competes else 0)), np.full((n, F), -1.0, np.float32),
-            np.zeros(n, np.int64),
+            np.zeros((n, F)), np.full((n, 2, F), -np.inf, np.float32), np.zeros((n, 2, E)),
+            np.zeros((n, q + 1, E), np.float32), np.zeros((n, 3, E if layer.competes else 0)),
+            np.full((n, E), -1.0, np.float32), np.zeros(n, np.int64),
         )  # fmt: skip
 
     def add(self, layer: Oscillators, rows: Sequence[int] | np.ndarray, sizes: Any, values: np.ndarray) -> None:
@@ -72,18 +74,17 @@ class Pools(NamedTuple):
     def features(self, layer: Oscillators) -> np.ndarray:
         """Features (n, len(pooled_names)) in float32."""
         n, q, windows = len(self.seen), len(layer.levels), self.seen.astype(np.float64)[:, None]
-        mean, square = self.sums[:, 0] / windows, self.sums[:, 1] / windows
+        means = self.totals / windows
+        mean, square = means[:, layer.n_phases :], self.moments[:, 0] / windows
         variance = square - mean**2
         deviation = np.sqrt(np.where(variance > 1e-10 * square, variance, 0))  # smaller ones are rounding errors
-        energies = slice(layer.n_phases, None)
-        above = (self.counts[:, :q, energies] / windows[:, :, None]).reshape(n, -1)
-        crossings = self.counts[:, q, energies] / np.maximum(windows - 1, 1)
-        features: list[np.ndarray] = [
-            mean, self.extremes[:, 0], -self.extremes[:, 1], deviation[:, energies], above, crossings,
-        ]  # fmt: skip
+        above = self.counts[:, :q].reshape(n, -1) / windows
+        crossings = self.counts[:, q] / np.maximum(windows - 1, 1)
+        features = [means, self.extremes[:, 0], -self.extremes[:, 1], deviation, above, crossings]
         if not layer.view.pairs:  # covariance with the window's index, scaled to unit deviation
-            slope = (self.sums[:, 2] / windows - mean * (windows - 1) / 2) / np.sqrt(np.maximum(windows**2 - 1, 1) / 12)
-            features += [np.where(deviation > 0, slope, 0)[:, energies]]
+            spread = np.sqrt(np.maximum(windows**2 - 1, 1) / 12)
+            slope = (self.moments[:, 1] / windows - mean * (windows - 1) / 2) / spread
+            features.append(np.where(deviation > 0, slope, 0))
         features.append(self.contests.reshape(n, -1) / windows)
         return np.concatenate(features, 1, dtype=np.float32)
 

@@ -8,14 +8,19 @@ GROUP = 8  # neighbours that compete; oscillators are ordered by their time scal
 
 
 @kernel
-def _add(x, number, total, square, moment, high, low):
+def _add(x, total, high, low):
     for i in range(x.size):
-        exact = np.float64(x[i])
-        total[i] += exact
-        square[i] += exact * exact
-        moment[i] += number * exact
+        total[i] += np.float64(x[i])
         high[i] = max(high[i], x[i])
         low[i] = max(low[i], -x[i])
+
+
+@kernel
+def _add_moments(x, number, square, moment):
+    for i in range(x.size):
+        exact = np.float64(x[i])
+        square[i] += exact * exact
+        moment[i] += number * exact
 
 
 @kernel
@@ -50,24 +55,22 @@ def _compete(x, middle, unit, wins, losses, won):
 @helper
 def add_rows(values, start, end, levels, pools, n):
     """Adds consecutive windows, rows of values (k, F), to the pools of series n. levels: ``Oscillators.all_levels``."""
-    F, q, E = levels.shape[1], levels.shape[0] - 2, pools.contests.shape[2]
-    middle, unit = view(levels, q * F, F), view(levels, (q + 1) * F, F)
-    side = view(pools.side, n * F, F)
+    F, q, E = levels.shape[1], levels.shape[0] - 2, pools.side.shape[1]
+    middle, unit = view(levels, q * F + F - E, E), view(levels, (q + 1) * F + F - E, E)
+    total, side = view(pools.totals, n * F, F), view(pools.side, n * E, E)
+    high, low = view(pools.extremes, 2 * n * F, F), view(pools.extremes, (2 * n + 1) * F, F)
+    square, moment = view(pools.moments, 2 * n * E, E), view(pools.moments, (2 * n + 1) * E, E)
     for row in range(start, end):
-        x = view(values, row * F, F)
-        _add(
-            x, np.float64(pools.seen[n]), view(pools.sums, 3 * n * F, F), view(pools.sums, (3 * n + 1) * F, F),
-            view(pools.sums, (3 * n + 2) * F, F), view(pools.extremes, 2 * n * F, F),
-            view(pools.extremes, (2 * n + 1) * F, F),
-        )  # fmt: skip
+        energies = view(values, row * F + F - E, E)
+        _add(view(values, row * F, F), total, high, low)
+        _add_moments(energies, np.float64(pools.seen[n]), square, moment)
         pools.seen[n] += 1
         for j in range(q):
-            _count(x, view(levels, j * F, F), view(pools.counts, (n * (q + 1) + j) * F, F))
-        _cross(x, middle, view(pools.counts, (n * (q + 1) + q) * F, F), side)
-        _compete(
-            view(x, F - E, E), view(middle, F - E, E), view(unit, F - E, E), view(pools.contests, 3 * n * E, E),
-            view(pools.contests, (3 * n + 1) * E, E), view(pools.contests, (3 * n + 2) * E, E),
-        )  # fmt: skip
+            _count(energies, view(levels, j * F + F - E, E), view(pools.counts, (n * (q + 1) + j) * E, E))
+        _cross(energies, middle, view(pools.counts, (n * (q + 1) + q) * E, E), side)
+        if pools.contests.size:
+            wins, losses = view(pools.contests, 3 * n * E, E), view(pools.contests, (3 * n + 1) * E, E)
+            _compete(energies, middle, unit, wins, losses, view(pools.contests, (3 * n + 2) * E, E))
 
 
 @kernel
