@@ -111,7 +111,7 @@ class Sample:
 
 def digest(value: np.ndarray | str) -> int:
     """64 bits that depend on the values of a series (in float32), or on a text."""
-    content = value.encode() if isinstance(value, str) else np.ascontiguousarray(value, np.float32)
+    content = value.encode() if isinstance(value, str) else np.ascontiguousarray(value, np.float32).tobytes()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
@@ -122,10 +122,12 @@ class Parts:
         sums_: The sums, or None after ``fit``.
     """
 
-    sums_: Sums | None = None
+    sums_: Any = None
     _solved: Ridge | None = None  # by the current sums
 
-    def fit_parts(self, parts: Any, *, sample: int = SAMPLE, max_features: int | None = None, like: Any = None) -> Self:
+    def fit_parts(
+        self: Any, parts: Any, *, sample: int = SAMPLE, max_features: int | None = None, like: Any = None
+    ) -> Any:
         """Fits the bank to series in parts, one at a time, so that all of them need not fit in memory.
 
         A sample gives the scales, levels and features: the series with the smallest hashes, so it doesn't depend on the
@@ -152,7 +154,6 @@ class Parts:
             >>> (here + there).forget(*parts[1]).about_["series"]
             40
         """
-        self: Any
         self._check_settings()
         self._check_summable()
         most, features = checks.integer("sample", sample, 2), max_features
@@ -173,9 +174,8 @@ class Parts:
         self._learn_sums()
         return self
 
-    def _partial_fit_bank(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _partial_fit_bank(self: Any, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Any:
         """Adds series to the sums; those of the first call give scales, levels and features."""
-        self: Any
         self._check_settings()
         self._check_summable()
         if sample_weight is not None:
@@ -187,13 +187,12 @@ class Parts:
         self._learn_sums()
         return self
 
-    def forget(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def forget(self: Any, X: Any, y: Any, groups: Any = None) -> Any:
         """Removes training series, with the targets and groups that they were fitted with.
 
         The result equals, to the bit, a fit that never saw them, with the same scales, levels and features. These
         still depend on the series that were in the sample; to remove such a series from them too, fit again.
         """
-        self: Any
         before = self._check_sums().copy()
         self._add_part(self._read_part((X, y, groups)), -1)
         self._learn_sums()
@@ -204,11 +203,10 @@ class Parts:
             raise BadValue("X: expected series of the training set with their targets, and others left, got other ones")
         return self
 
-    def __add__(self, other: Any) -> Self:
+    def __add__(self: Any, other: Any) -> Any:
         """The model fitted to the series of both, one of which was fitted with ``like`` the other."""
         if type(other) is not type(self):
             return NotImplemented
-        self: Any
         mine, theirs = self._check_sums(), other._check_sums()
         if mine.basis.identity != theirs.basis.identity or mine.low.shape != theirs.low.shape:
             raise BadValue("other: expected a model with the same scales and features (fit_parts(…, like=model))")
@@ -221,8 +219,7 @@ class Parts:
 
     # Steps, also taken by workers of a cluster
 
-    def _check_summable(self) -> None:
-        self: Any
+    def _check_summable(self: Any) -> None:
         if self.model != "bank":
             raise BadValue(f"model: expected 'bank', which is fitted from sums, got {self.model!r}")
         if getattr(self, "class_weight", None) is not None:
@@ -243,8 +240,7 @@ class Parts:
             except (BadValue, BadType) as error:
                 raise type(error)(f"parts[{i}]: {error}") from error
 
-    def _read_part(self, part: Any) -> Part:
-        self: Any
+    def _read_part(self: Any, part: Any) -> Part:
         X, y, groups = (*part, None)[:3]
         read = self._read(X)
         for name, values in {"y": y, "groups": groups}.items():
@@ -253,9 +249,8 @@ class Parts:
         y = self._check_y(y)
         return Part(read, y, None if groups is None else arguments.check_groups(groups, len(read)))
 
-    def _fit_sample(self, part: Part, max_features: int | None, whole: bool, classes: Any = None) -> None:
+    def _fit_sample(self: Any, part: Part, max_features: int | None, whole: bool, classes: Any = None) -> None:
         """Fits the bank to a sample, and prepares empty sums."""
-        self: Any
         weights = np.ones(len(part.y))
         if classes is None:
             target = self._learn_targets(part.y, weights)
@@ -268,7 +263,7 @@ class Parts:
         self.sums_ = Sums.empty(basis, self._outputs(), 1 if whole else FOLDS)
         self.about_ |= {"shortest": 1 << 62, "longest": 0}
 
-    def _take_over(self, like: Any) -> None:
+    def _take_over(self: Any, like: Any) -> None:
         """Copies everything learnt from the sample of another model."""
         if type(like) is not type(self) or getattr(like, "sums_", None) is None:
             raise BadValue(f"like: expected a {type(self).__name__} fitted with fit_parts, got {like!r:.60}")
@@ -279,9 +274,8 @@ class Parts:
         self.about_ = copy.deepcopy(like.about_) | {"shortest": 1 << 62, "longest": 0}
         self.sums_ = like.sums_.like()
 
-    def _add_part(self, part: Part, sign: int = 1) -> None:
+    def _add_part(self: Any, part: Part, sign: int = 1) -> None:
         """Adds the series of a part to the sums, or subtracts them."""
-        self: Any
         self._check_channels(part.read)
         target = self._encode(part.y)
         names = part.read.series if part.groups is None else [str(group) for group in part.groups]
@@ -295,14 +289,12 @@ class Parts:
         lengths = [len(x) for x in part.read.series]
         self._learn_lengths(min(lengths), max(lengths))
 
-    def _learn_lengths(self, shortest: int, longest: int) -> None:
-        self: Any
+    def _learn_lengths(self: Any, shortest: int, longest: int) -> None:
         known = self.about_
         known["shortest"], known["longest"] = min(known["shortest"], shortest), max(known["longest"], longest)
 
-    def _learn_sums(self) -> None:
+    def _learn_sums(self: Any) -> None:
         """Updates what depends on the number of series. The ridge regression is solved when it is needed."""
-        self: Any
         self._solved = None
         counts = self._counts()
         self.about_["series"] = int(counts[0])

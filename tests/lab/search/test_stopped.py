@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from typing import Any
 
 import optuna
 import pytest
@@ -92,7 +93,8 @@ def test_two_processes_share_a_search(tmp_path, monkeypatch):
 
 
 def test_several_processes_create_the_tables_at_the_same_time(tmp_path):
-    url, together, opened = f"sqlite:///{tmp_path / 'study.db'}", threading.Barrier(4), []
+    url, together = f"sqlite:///{tmp_path / 'study.db'}", threading.Barrier(4)
+    opened: list[Any] = []
 
     def open_it():
         together.wait()
@@ -149,7 +151,7 @@ def database(folder, storage=None):
     name = STUDY_NAME if storage is None else f"{small.TASK.name}/{folder.name}"
     with quiet_optuna(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Heartbeat of storage")
-        opened = _storage.open_storage(storage or f"sqlite:///{folder / 'study.db'}")
+        opened: Any = _storage.open_storage(storage or f"sqlite:///{folder / 'study.db'}")
         yield optuna.load_study(study_name=name, storage=opened)
         opened.remove_session()
         if storage is None:

@@ -93,7 +93,7 @@ def test_only_the_named_splits_are_read_each_sequence_once(kind, wrap):
         assert getattr(split, "requested", expected) == expected
 
 
-INVALID = {
+INVALID: dict[str, dict[str, list[object]]] = {
     "recall": {
         "N": [9, 1.5, 2**31], "sequences": [0], "short_epochs": [-1, 1],
         "short_steps": [(5,), (20.5,), "soon", float("inf")],

@@ -52,7 +52,7 @@ class _Blocks:
 
     def run(self, kernel: str, model: str, alpha: float, *planes: Sequence[Tensor]) -> Tensor:
         """Calls a kernel with planes (·, b, m) for all blocks; returns the new states, (states, b, m)."""
-        arrays = [tuple(t.detach().view(-1, self.E).numpy() for t in each) for each in planes]
+        arrays: list[Any] = [tuple(t.detach().view(-1, self.E).numpy() for t in each) for each in planes]
         arrays += [self.D.numpy(), *([self.T.numpy()] if kernel == "backward" else [])]
         what = launch.kernel(KERNELS, model)(arrays[len(planes)].dtype.type(alpha))
         threads = launch.threads(self.count)

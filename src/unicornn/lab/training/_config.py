@@ -137,7 +137,8 @@ def resolve(
 def _check_training(training: Training) -> None:
     """Raises an error if a type or a range is wrong."""
     for f in dataclasses.fields(Training):
-        value, kind, least = getattr(training, f.name), type(f.default), int(f.name in POSITIVE)
+        value, least = getattr(training, f.name), int(f.name in POSITIVE)
+        kind: type = type(f.default)
         if kind is bool:
             flag(f.name, value)
         elif kind is int:
