@@ -126,9 +126,9 @@ def fidelity(name: str, folder: Path) -> dict[str, Any]:
 def long_series(N: int) -> dict[str, float]:
     """Seconds and peak memory of explaining one series of N steps."""
     random = np.random.RandomState(0)
-    X = random.normal(size=(4, N)).astype(np.float32)
+    X = random.normal(size=(2, N)).astype(np.float32)
     X[::2, N // 3 : N // 3 + 1000] *= 3
-    model = UnICORNNClassifier(random_state=0).fit(X, [0, 1, 0, 1])
+    model = UnICORNNClassifier(random_state=0).fit(X, [0, 1])
     model.explain(X[:1, :1000])
     before = peak()
     start, cpu = time.perf_counter(), time.process_time()

@@ -87,12 +87,18 @@ def attribute_bank(bank: OscillatorBank, ridge: Ridge, series: Series) -> Iterat
         yield Attribution(ridge.intercept, samples, windows, others)
 
 
-def _shares(parts: np.ndarray, excess: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Shares (F, n), nonnegative and with sum 1, of the parts of features in their ``excess`` over the mean (F,)."""
-    n = parts.shape[1]
-    beyond = np.maximum((parts - mean[:, None] / n) * np.sign(excess)[:, None], 0)
-    total = beyond.sum(1, keepdims=True)
-    return np.divide(beyond, total, out=np.full_like(beyond, 1 / n), where=total > 0)
+def _weights(parts: np.ndarray, excess: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (F, n) >= 0 and their sums (F,), by which the ``excess`` of features over the mean (F,) is divided.
+
+    Changes parts (F, n) in place.
+    """
+    sign = np.sign(excess).astype(parts.dtype)[:, None]
+    parts *= sign
+    parts -= sign * (mean[:, None] / parts.shape[1]).astype(parts.dtype)
+    np.maximum(parts, 0, out=parts)
+    total = parts.sum(1, dtype=np.float64)
+    parts[total == 0] = 1
+    return parts, np.where(total > 0, total, parts.shape[1])
 
 
 def _attribute_layer(
@@ -109,17 +115,20 @@ def _attribute_layer(
     gains = _channel_gains(layer)
     contributions = np.zeros((len(starts), d, totals.shape[1]))
 
-    def add(rows: np.ndarray, columns: np.ndarray, shares: np.ndarray) -> None:
-        parts = shares.T / (power @ gains[rows].T)
-        by_channel = gains[rows][:, :, None] * totals[columns][:, None]  # (F, d, k)
-        contributions[:] += (parts @ by_channel.reshape(len(rows), -1)).reshape(contributions.shape)
-
     for rows in _blocks(layer, len(starts)):
-        v = values[rows].astype(np.float64)
+        v = values[rows]
         for i, index in enumerate((v.argmax(1), v.argmin(1))):
-            add(rows, (i + 1) * len(values) + rows, (np.arange(len(starts)) == index[:, None]).astype(np.float64))
-        for own, columns, parts in _pool_parts(layer, rows, v):
-            add(own, columns, _shares(parts, excess[columns], mean[columns]))
+            by_channel = gains[rows] / (power[index] * gains[rows]).sum(1, keepdims=True)  # (F, d)
+            np.add.at(contributions, index, by_channel[:, :, None] * totals[(i + 1) * len(values) + rows][:, None])
+        for columns, parts in _pool_parts(layer, rows, v):
+            weights, total = _weights(parts, excess[columns], mean[columns])
+            units = totals[columns] / total[:, None]
+            if d == 1:
+                contributions[:, 0] += (units.T.astype(weights.dtype) @ weights).T / power
+            else:
+                by_channel = gains[rows][:, :, None] * units[:, None]  # (F, d, k)
+                products = (weights.T / (power @ gains[rows].T)) @ by_channel.reshape(len(rows), -1)
+                contributions += products.reshape(contributions.shape)
     contributions *= power[:, :, None]
     name = view.kind + ("_pairs" if view.pairs else "")
     begin = np.minimum(starts * view.pace, len(x) - 1)
@@ -128,29 +137,30 @@ def _attribute_layer(
     return windows, _spread(contributions / (end - begin)[:, None, None], begin, end, len(x))
 
 
-def _pool_parts(
-    layer: Oscillators, rows: np.ndarray, values: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _pool_parts(layer: Oscillators, rows: np.ndarray, values: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The parts (F, n) of pooled features that are sums, for some quantities with values (F, n) over the windows.
 
-    Yields the rows of the quantities, the columns of the features in the order of ``pooled_names``, and the parts.
+    Yields the columns of the features in the order of ``pooled_names``, and the parts in float32.
     """
     (F, n), E = (len(layer.names), values.shape[1]), len(layer.names) - layer.n_phases
-    yield rows, rows, values / n
+    yield rows, values / np.float32(n)
     if rows[0] < layer.n_phases:
         return
-    centred = values - values.mean(1, keepdims=True)
+    columns = iter(range(3 * F, 3 * F + E * (len(layer.levels) + 6), E))
+    own, one = rows - layer.n_phases, np.float32(1 / n)
+    centred = values - values.mean(1, keepdims=True, dtype=np.float64).astype(np.float32)
+    yield next(columns) + own, _deviation_parts(centred)
+    for level in layer.levels:
+        yield next(columns) + own, (values > level[rows, None]) * one
     above = values > layer.middle[rows, None]
-    crossings = np.pad((above[:, 1:] != above[:, :-1]) / (2 * max(n - 1, 1)), ((0, 0), (1, 1)))
-    pools = [_deviation_parts(centred), *((values > level[rows, None]) / n for level in layer.levels)]
-    pools.append(crossings[:, 1:] + crossings[:, :-1])
+    crossings = np.pad((above[:, 1:] != above[:, :-1]) * np.float32(0.5 / max(n - 1, 1)), ((0, 0), (1, 1)))
+    yield next(columns) + own, crossings[:, 1:] + crossings[:, :-1]
     if not layer.view.pairs:
-        index = np.arange(n) - (n - 1) / 2
-        pools.append(centred * index / (n * np.sqrt(max(n**2 - 1, 1) / 12)))
+        index = (np.arange(n) - (n - 1) / 2) / (n * np.sqrt(max(n**2 - 1, 1) / 12))
+        yield next(columns) + own, centred * index.astype(np.float32)
     if layer.competes:
-        pools.extend(_contest_parts((values.astype(np.float32) - layer.middle[rows, None]) * layer.unit[rows, None]))
-    for i, parts in enumerate(pools):
-        yield rows, 3 * F + i * E + rows - layer.n_phases, parts
+        for parts in _contest_parts((values - layer.middle[rows, None]) * layer.unit[rows, None]):
+            yield next(columns) + own, parts
 
 
 def _blocks(layer: Oscillators, n: int) -> Iterator[np.ndarray]:
@@ -163,13 +173,13 @@ def _blocks(layer: Oscillators, n: int) -> Iterator[np.ndarray]:
 
 def _contest_parts(values: np.ndarray) -> np.ndarray:
     """Parts (3, E, n) of the pools of competing energies, with standardised values (E, n): wins, losses, values won."""
-    parts, window = np.zeros((3, *values.shape)), np.arange(values.shape[1])
+    parts, window = np.zeros((3, *values.shape), np.float32), np.arange(values.shape[1])
     for first in range(0, len(values), GROUP):
         group = values[first : first + GROUP]
         high, low = first + group.argmax(0), first + group.argmin(0)
-        parts[0, high, window] = parts[1, low, window] = 1
-        parts[2, high, window] = values[high, window]
-    return parts / len(window)
+        parts[0, high, window] = parts[1, low, window] = 1 / len(window)
+        parts[2, high, window] = values[high, window] / len(window)
+    return parts
 
 
 def _deviation_parts(centred: np.ndarray) -> np.ndarray:
@@ -216,7 +226,8 @@ def _attribute_summaries(
         shares = _single_samples(v)
         for name, parts in _summary_parts(v).items():
             i = names.index(name)
-            shares[name] = _shares(parts[None], excess[i, c, None], mean[i, c, None])[0]
+            weights, total = _weights(parts[None].copy(), excess[i, c, None], mean[i, c, None])
+            shares[name] = weights[0] / total
         samples[:, c] = np.stack([shares[name] for name in names], 1) @ totals[:, c]
     return samples
 
