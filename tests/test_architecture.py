@@ -17,7 +17,7 @@ LIBRARY = [name for name in TREES if not name.startswith("lab/") and name != "__
 CORE = {"torch", "numpy", "numba", "llvmlite"}
 """Dependencies of the package without extras."""
 
-OWN_EXTRA = {"triton", "estimators", "export", "distributed", "_engines"}
+OWN_EXTRA = {"triton", "estimators", "export", "distributed", "_engines", "_bank", "_bank_kernels"}
 """Modules and packages of the library that need an extra."""
 
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "yaml"}

@@ -107,6 +107,16 @@ def predict(
         frame, series, time, shuffle: As for ``fit``; columns that the model doesn't know are ignored if it knows names.
         malformed: "raise" an error that names a malformed series, or "report" it in a column ``error``, which is empty
             for the others.
+
+    Example:
+        >>> import numpy as np, pandas as pd
+        >>> from unicornn import distributed
+        >>> from unicornn.estimators import UnICORNNRegressor
+        >>> x = np.random.default_rng(0).normal(size=(40, 10))
+        >>> model = UnICORNNRegressor(random_state=0).fit(x, x[:, 0])
+        >>> frame = pd.DataFrame({"series": np.repeat(np.arange(40), 10), "x": x.ravel()})
+        >>> distributed.predict(model, frame).shape
+        (40, 2)
     """
     schema = {"series": "str", "prediction": "float64"}
     if is_classifier(model):
@@ -130,6 +140,16 @@ def features(
     Args:
         model: Fitted estimator; ``get_feature_names_out`` names the features.
         frame, series, time, malformed, shuffle: As for ``predict``.
+
+    Example:
+        >>> import numpy as np, pandas as pd
+        >>> from unicornn import distributed
+        >>> from unicornn.estimators import UnICORNNRegressor
+        >>> x = np.random.default_rng(0).normal(size=(40, 10))
+        >>> model = UnICORNNRegressor(random_state=0).fit(x, x[:, 0])
+        >>> frame = pd.DataFrame({"series": np.repeat(np.arange(40), 10), "x": x.ravel()})
+        >>> len(distributed.features(model, frame)["features"][0]) == len(model.get_feature_names_out())
+        True
     """
     schema = {"series": "str", "features": "list"}
     return _apply(model, frame, _Columns.known(model, frame, series, time), malformed, shuffle, schema, _features)

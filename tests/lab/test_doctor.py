@@ -27,7 +27,7 @@ def test_problems_come_with_their_fixes(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(doctor, "backend_problems", lambda name, device: ["output: wrong"] * (name == "cpu"))
-    monkeypatch.setattr(doctor, "speed", lambda: {"ms": 1.0, "ours_ms": 2.0, "ratio": 0.5})
+    monkeypatch.setattr(doctor, "_speed", lambda: {"ms": 1.0, "ours_ms": 2.0, "ratio": 0.5})
     monkeypatch.setattr(doctor, "HAS_TRITON", False)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(doctor, "environment", lambda: {"versions": {}})

@@ -40,6 +40,12 @@ def energy(y: Tensor, z: Tensor, w: Tensor, alpha: float, x: Tensor | None = Non
     which has the right force. The energy may be negative for w < 0, where the force is repulsive.
 
     Shapes: y, z (..., m); w (m,) or broadcastable; x like y; returns the shape of y.
+
+    Example:
+        >>> import torch
+        >>> from unicornn.readouts import energy
+        >>> energy(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), alpha=1.0)
+        tensor([2.5000, 2.9338])
     """
     kinetic_and_spring = z**2 / 2 + alpha / 2 * y**2
     if x is not None:

@@ -42,22 +42,21 @@ def examine() -> dict[str, Any]:
 
     Example:
         >>> from unicornn.lab.doctor import examine
-        >>> report = examine()
-        >>> report["backends"]["cpu on cpu"], report["problems"]
-        ([], [])
+        >>> examine()["backends"]["cpu on cpu"]
+        []
     """
     report: dict[str, Any] = {
         "environment": environment(),
-        "extras": {extra: missing_packages(extra) for extra in EXTRAS},
-        "backends": {f"{name} on {device}": backend_problems(name, device) for name, device in backends()},
-        "speed": speed(),
-        "caches": {name: {"path": str(path), "writable": writable(path)} for name, path in caches().items()},
+        "extras": {extra: _missing_packages(extra) for extra in EXTRAS},
+        "backends": {f"{name} on {device}": backend_problems(name, device) for name, device in _backends()},
+        "speed": _speed(),
+        "caches": {name: {"path": str(path), "writable": _writable(path)} for name, path in _caches().items()},
     }
     report["problems"] = [{"problem": problem, "fix": fix} for problem, fix in _problems(report)]
     return report
 
 
-def missing_packages(extra: str) -> list[str]:
+def _missing_packages(extra: str) -> list[str]:
     """The packages of an extra that are not installed."""
     try:
         lines = requires("unicornn") or []
@@ -67,7 +66,7 @@ def missing_packages(extra: str) -> list[str]:
     return [name for name in packages if importlib.util.find_spec(MODULES.get(name, name)) is None]
 
 
-def backends() -> Iterator[tuple[str, torch.device]]:
+def _backends() -> Iterator[tuple[str, torch.device]]:
     """The back-ends that can run here, with their devices."""
     cpu = torch.device("cpu")
     yield from (("reference", cpu), ("cpu", cpu))
@@ -77,7 +76,7 @@ def backends() -> Iterator[tuple[str, torch.device]]:
         yield from (("triton", torch.device("cuda", i)) for i in range(torch.cuda.device_count()))
 
 
-def speed() -> dict[str, float]:
+def _speed() -> dict[str, float]:
     """Milliseconds of a training step of ``nn.LSTM`` and of ours (``ours_ms``), one layer each, and their ratio."""
     N, b, d, m = SPEED.values()
     ours, lstm = UnICORNN(d, m), MODELS["lstm"](d, m)
@@ -85,7 +84,7 @@ def speed() -> dict[str, float]:
     return ratio(rounds(partial(training_step, ours, u), partial(training_step, lstm, u), SPEED_SECONDS))
 
 
-def caches() -> dict[str, Path]:
+def _caches() -> dict[str, Path]:
     """The folders in which compiled kernels are kept; Numba's only if there is one."""
     from unicornn._ops.cpu.jit import least
 
@@ -99,7 +98,7 @@ def caches() -> dict[str, Path]:
     }
 
 
-def writable(path: Path) -> bool:
+def _writable(path: Path) -> bool:
     """Whether files can be written to a folder, which may have to be created first."""
     if path == Path():
         return False

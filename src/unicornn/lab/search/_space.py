@@ -21,7 +21,7 @@ Axis = FloatDistribution | CategoricalDistribution
 SPACE: dict[str, Axis] = {
     "lr": FloatDistribution(1e-4, 1e-1, log=True),
     "dropout": FloatDistribution(0.0, 0.7),
-    "batch_size": CategoricalDistribution((4, 8, 16, 30, 32, 64, 128)),
+    "batch_size": CategoricalDistribution((4, 8, 16, 30, 32, 33, 64, 128)),
     "dt_first": FloatDistribution(1e-6, 1.0, log=True),
     "dt": FloatDistribution(5e-3, 0.5, log=True),
     "alpha": FloatDistribution(0.0, 40.0),
