@@ -45,9 +45,7 @@ def python():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "UNICORNN_ENGINES" not in os.environ, reason="set UNICORNN_ENGINES=1 to install and use the engines"
-)
+@pytest.mark.skipif("UNICORNN_ENGINES" not in os.environ, reason="set UNICORNN_ENGINES=1 to install the engines")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_agrees_with_pandas(python, engine):
     if engine == "spark" and shutil.which("java") is None:
