@@ -1,4 +1,4 @@
-"""Fits, predictions and features on Dask, Ray and Spark: in an environment of their own, with two workers each."""
+"""Fits, predictions and features on Dask, Ray and Spark: in a separate environment, with two workers each."""
 
 import os
 import shutil

@@ -36,7 +36,7 @@ Engine = Annotated[
     typer.Option(help="dask, ray or spark, for long tables in Parquet files."),
 ]
 Address = Annotated[str | None, typer.Option(help="Address of the cluster; by default the engine runs here.")]
-Malformed = Annotated[str, typer.Option(help="With --engine: raise, or report malformed series and go on.")]
+Malformed = Annotated[str, typer.Option(help="With --engine: raise, or report malformed series and continue.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print how the file is interpreted.")]
 
 

@@ -149,7 +149,7 @@ class Record:
 
 
 def _append_curves(folder: Path, row: Row) -> None:
-    """Appends an epoch for TensorBoard. Its SummaryWriter has a thread, which would print errors of its own."""
+    """Appends an epoch for TensorBoard. Its SummaryWriter has a thread that prints errors itself."""
     from tensorboard.compat.proto.event_pb2 import Event  # loading a run does not need TensorBoard
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.summary.writer.record_writer import RecordWriter
