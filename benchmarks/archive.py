@@ -41,7 +41,7 @@ AEON = {
     "RDST": ("shapelet_based", "RDSTClassifier"),
 }
 METHODS = ("UnICORNN", *AEON)
-BINS = 10  # of confidence, for the calibration error
+BINS = 10  # confidence intervals of the calibration error
 
 
 def predictions(method: str, files: tuple[Path, Path], seed: int) -> dict[str, Any]:

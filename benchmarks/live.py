@@ -2,7 +2,7 @@
 
 bank: number of sequences with one channel at 125 Hz that one core follows with a classifier fitted with live=True, from
 the time of a push of all sequences; every sequence is at a different point between two answers. The alternative is a
-window over the last series, predicted anew for every answer.
+window over the last samples, with a new prediction for every answer.
 
 corrections: 10,000 sequences at 10 Hz, of which random ones get a sample corrected within the last minute. A stream
 steps back and forward again; the alternative restores the last snapshot before the sample and replays from there. Both

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 from docs.build.pages import FIGURES, MARKED, ROOT, fill_page
 from unicornn._files import atomic_write
 
-for _name in ["archive", "baselines", "estimators", "guides", "long", "reproduction", "signals", "speed", "theory"]:
-    importlib.import_module(f"docs.build.{_name}")  # registers parts and figures
+for _path in Path(__file__).parent.glob("[a-z]*.py"):
+    if _path.stem != "site":
+        importlib.import_module(f"docs.build.{_path.stem}")  # registers parts and figures
 FIGURE_FOLDER = ROOT / "docs" / "figures"
 PAGES = [
     path

@@ -196,10 +196,19 @@ def lorenz() -> list[Record]:
 
 
 @part
-def time_step_range(source: str) -> Record:
-    (run,) = finished_runs(source)
-    smallest, largest = min(map(min, run["time_steps"])), settings(run)["dt"]
-    return {"smallest": smallest, "largest": largest, "factor": largest / smallest}
+def time_step_range(*sources: str) -> Record:
+    """Factors between Δt and the smallest effective time step, and epochs of training."""
+    runs = [run for source in sources for run in finished_runs(source) if "time_steps" in run]
+    factors = [settings(run)["dt"] / min(map(min, run["time_steps"])) for run in runs]
+    return {"factors": factors, "epochs": [run["result"]["epochs"] for run in runs]}
+
+
+@part
+def weight_norms(*sources: str) -> Record:
+    """The largest ‖w‖∞ of a layer after the first epoch, and in any epoch."""
+    curves = [run["curve"] for source in sources for run in finished_runs(source)]
+    norms = [values for curve in curves for name, values in curve.items() if name.startswith("w_norm")]
+    return {"first": max(values[0] for values in norms), "largest": max(map(max, norms))}
 
 
 def _curves(title: str, authors: str, sources: dict[str, str]) -> Panel:

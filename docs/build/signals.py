@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,15 @@ def signals() -> list[dict[str, Any]]:
         texts["whole"] = f"{whole['right']} of {whole['recordings']}" if whole else None
         rows.append(run | texts | {"minutes": run["seconds"] / 60})
     return rows
+
+
+def spoken_digits() -> list[dict[str, Any]]:
+    """The runs of the task speech with the best validation accuracy, one per seed."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for run in load_results("signals")["runs"]:
+        if run["task"] == "speech":
+            runs.setdefault(re.sub(r" --seed \d+", "", run["command"]), []).append(run)
+    return max(runs.values(), key=lambda each: fmean(run["valid"] for run in each))
 
 
 @figure("signals")

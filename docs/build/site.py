@@ -80,7 +80,7 @@ def group(module: str) -> str:
 
 
 def first_sentence(thing: Any) -> str:
-    """The first sentence of a docstring, on one line; "" if there is none of its own."""
+    """The first sentence of a docstring, on one line; "" without one."""
     doc = "" if isinstance(thing, dict | tuple | str | int | float) else inspect.getdoc(thing) or ""
     return escape(re.split(r"(?<=\.)(?<!Eq\.)(?<!Fig\.)\s(?=[A-Z])", " ".join(doc.split("\n\n")[0].split()))[0])
 
@@ -169,7 +169,7 @@ def display_math(writer: Any, node: nodes.math_block) -> None:
 
 
 def scrape_figures(block: Any, variables: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The plots of a cell: those of pyplot, and a figure that is the value of the cell, as in a notebook."""
+    """The plots of a cell: those of pyplot, and a Figure that is its value, as in a notebook."""
     text = matplotlib_scraper(block, variables, settings)
     value = variables["example_globals"].get("___")  # sphinx-gallery's name for a cell's value
     if isinstance(value, Figure):

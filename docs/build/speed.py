@@ -1,4 +1,4 @@
-"""Generated parts about speed and memory: docs/speed.md, and the numbers of README.md and docs/index.md."""
+"""Generated parts of docs/speed.md and of the measurements in README.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from docs.build.long import longest_mastered, results_of_task
 from docs.build.pages import figure, load_results, part
 from unicornn.theory.plots import Line, Panel, Plot
 
@@ -69,7 +68,7 @@ def speed_ups() -> Figure:
 
 @figure("lengths")
 def time_and_memory() -> Figure:
-    """Time and memory of a training step against the length; also the picture of README.md and docs/index.md."""
+    """Time and memory of a training step against the length."""
     models = load_results("bench/lengths")["models"]
     labels = {REVERSIBLE: 'UnICORNN, gradient="reversible"', STORED: 'UnICORNN, gradient="stored"', LSTM: "LSTM"}
     times, memory = [], []
@@ -80,51 +79,6 @@ def time_and_memory() -> Figure:
     log = {"xscale": "log", "yscale": "log"}
     panels = [Panel("time steps", "seconds", times, log), Panel("time steps", "MiB beyond the input", memory, log)]
     return Plot("Time and memory of a training step, two layers", panels).draw()
-
-
-def headlines() -> dict[str, tuple[str, str]]:
-    """Three measured results: memory, speed, and learning over long sequences; a short form and a sentence of each."""
-    lengths, rivals = load_results("bench/lengths"), load_results("speed")["rivals"]
-    N = str(lengths["sizes"]["N"][-1])
-    ours, lstm = (lengths["models"][name]["memory"][N] for name in (REVERSIBLE, LSTM))
-    wide, long = (rivals[f"{size}, stored"]["ratio"] for size in SIZES)
-    best, *others = results_of_task("recall")
-    runner_up = max(others, key=longest_mastered)
-    return {
-        "Memory": (
-            f"{ours:.1f} MiB",
-            f"a training step over {int(N):,} time steps needs {ours:.1f} MiB beyond input and parameters; an LSTM of "
-            f"the same size needs {lstm:,.0f} MiB.",
-        ),
-        "Speed": (
-            f"{wide:.1f} – {long:.1f} ×",
-            f"on two CPU cores, a training step of two layers is {wide:.1f} × ({SIZES['wide']}) or {long:.1f} × "
-            f"({SIZES['long']}) faster than one of a single LSTM layer.",
-        ),
-        "Long dependencies": (
-            f"{longest_mastered(best):,} steps",
-            f"trained for {best['CPU seconds'] / 60:.0f} minutes on one core, it recalls a symbol after "
-            f"{longest_mastered(best):,} steps of noise; the best of {len(others)} other models "
-            f"({runner_up['model'].upper()}) reaches {longest_mastered(runner_up):,}.",
-        ),
-    }
-
-
-@part
-def headline_list() -> list[str]:
-    return [f"- **{title}:** {sentence}" for title, (_, sentence) in headlines().items()]
-
-
-@part
-def headline_cards() -> list[str]:
-    """A card per result, its number in the accent colour."""
-    pages = dict(zip(headlines(), ("speed", "speed", "long"), strict=True))
-    cards = [
-        [f":::{{grid-item-card}} {short}", ":class-title: headline", f":link: {pages[title]}", ":link-type: doc",
-         f"**{title}:** {sentence}", ":::", ""]
-        for title, (short, sentence) in headlines().items()
-    ]  # fmt: skip
-    return ["::::{grid} 1 1 3 3", ":gutter: 2", "", *(line for card in cards for line in card), "::::"]
 
 
 @figure("demo")

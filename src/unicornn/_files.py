@@ -60,7 +60,7 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def output_path(path: Any) -> Iterator[Path]:
-    """Like ``atomic_path``, for a caller's argument ``path``: creates its folder; errors name the argument."""
+    """``atomic_path`` of a caller's argument ``path``: creates its folder; errors name the argument."""
     if not isinstance(path, (str, Path)) or not str(path) or "\0" in str(path):
         raise BadValue(f"path: expected the path of a file to write, got {path!r:.80}")
     path = Path(path)

@@ -33,7 +33,7 @@ def can_be_carried(network: Network) -> bool:
 
 
 class FrameStates(Sequences):
-    """The state of a network with frames: an answer after every ``hop`` samples, for all samples so far.
+    """The state of a network with frames: an answer after every ``hop`` samples, over all samples so far.
 
     Args:
         network: Network with frames, whose answers can be carried.

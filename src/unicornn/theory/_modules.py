@@ -44,7 +44,7 @@ def _rebuilt(state: Any, tensors: list[Tensor]) -> Any:
 def gradient_profile(
     module: nn.Module, input: Tensor, loss: Callable[[Tensor], Tensor] | None = None, chunk: int = 1000
 ) -> Tensor:
-    """Size ‖∂E_n/∂u_k‖ of the gradient at each input step k = 1, …, n, for the loss at the last step n: (n,).
+    """Size ‖∂E_n/∂u_k‖ of the gradient at each input step k = 1, …, n; the loss is that of the last step n: (n,).
 
     Works for any module that maps (input, state) to (output, state), such as nn.LSTM, nn.GRU, nn.RNN and UnICORNN. Only
     one chunk of time is differentiated at once, so memory does not grow with n.

@@ -242,7 +242,7 @@ def diagnose_run(run: options.RunFolder, task: options.TaskFile = None, data: op
 
 @app.command("doctor")
 def examine_installation(
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a bug report.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON to attach to a bug report.")] = False,
 ) -> None:
     """Tests the installation: components, back-ends, speed, caches; names problems and their fixes."""
     from unicornn.lab.doctor import examine

@@ -1,4 +1,4 @@
-"""Parquet files as frames of Dask, Ray or Spark, for the commands with ``--engine``."""
+"""Parquet files as frames of Dask, Ray or Spark: the option ``--engine`` of the commands."""
 
 from __future__ import annotations
 
