@@ -76,32 +76,17 @@ def test_a_hidden_layer_in_the_head():
     assert count(net) == count(Classifier(UnICORNN(2, 5), 4)) + 4 * 3 + 3
 
 
-@pytest.mark.parametrize("words", [
-    torch.tensor([[3, 9]]), torch.tensor([[-1]]), torch.tensor([3]), torch.zeros(0, 2).long(), torch.zeros(3, 2),
-    [["a"]], None, torch.zeros(3, 2, device="meta"), torch.zeros(3, 2).long().to_sparse(),
-])  # fmt: skip
+@pytest.mark.parametrize("words", [torch.tensor([[3, 9]]), torch.tensor([[-1]]), torch.tensor([3]), torch.zeros(3, 2)])
 def test_words_that_are_rejected(words):
     net = TextClassifier(UnICORNN(4, 5), 2, vectors=torch.randn(9, 4))
     with pytest.raises((BadValue, BadType), match=r"^u: "):
         net(words)
 
 
-@pytest.mark.parametrize("vectors", [
-    torch.randn(9, 5), torch.randn(0, 4), torch.randn(4), torch.randint(9, (9, 4)), [[0.0] * 4],
-    torch.randn(9, 4, device="meta"), torch.randn(9, 4).to_sparse(),
-])  # fmt: skip
+@pytest.mark.parametrize("vectors", [torch.randn(9, 5), torch.randn(4), torch.randint(9, (9, 4)), [[0.0] * 4]])
 def test_word_vectors_that_are_rejected(vectors):
     with pytest.raises((BadValue, BadType), match=r"^vectors: "):
         TextClassifier(UnICORNN(8, 5), 2, vectors=vectors, patch=2)
-
-
-def test_sizes_that_no_machine_holds_are_rejected_at_once():
-    for name in ("outputs", "patch", "head_size"):
-        with pytest.raises(BadValue, match=rf"^{name}: "):
-            Classifier(**{"rnn": UnICORNN(2, 5), "outputs": 3} | {name: 2**31})
-    for name in ("input_size", "hidden_size", "num_layers"):
-        with pytest.raises(BadValue, match=rf"^{name}: "):
-            UnICORNN(**{"input_size": 2, "hidden_size": 5} | {name: 2**31})
 
 
 def test_options_that_are_rejected():

@@ -59,23 +59,6 @@ def test_examples_in_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-def test_public_names_are_documented_with_examples():
-    from unicornn import baselines, estimators, export, functional, models, theory
-    from unicornn.lab import _run_folder as runs
-    from unicornn.lab import bench, data, diagnose, fit, report, search, tasks, training
-
-    public = [runs.Run, diagnose.diagnose, export.onnx]
-    public += [getattr(functional, name) for name in functional.__all__] + list(baselines.MODELS.values())
-    for module in (unicornn, bench, data, estimators, fit, models, report, search, tasks, theory, training):
-        names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
-        public += [getattr(module, name) for name in names]
-    for thing in public:
-        error = isinstance(thing, type) and issubclass(thing, Exception)
-        if callable(thing) and not error and (thing.__module__ or "").startswith("unicornn"):
-            assert thing.__doc__, thing
-            assert ">>>" in thing.__doc__, thing
-
-
 def _workspace(N):
     """Peak allocation of a training step in bytes, beyond the gradient of the input."""
     return int(

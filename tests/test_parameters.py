@@ -7,11 +7,9 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parametrize, prune
-from torch.nn.utils import remove_weight_norm as remove_old_weight_norm
-from torch.nn.utils import weight_norm as old_weight_norm
 from torch.nn.utils.parametrizations import orthogonal, weight_norm
 
-from unicornn import UnICORNN, UnICORNNCell, functional
+from unicornn import UnICORNN, UnICORNNCell
 from unicornn.errors import BadValue
 
 L = 3
@@ -53,11 +51,6 @@ def undo_parametrise(layer):
         parametrize.remove_parametrizations(parameters, name)
 
 
-def do_old_weight_norm(layer):
-    with pytest.warns(FutureWarning, match="deprecated"):
-        old_weight_norm(layer.V, "1")
-
-
 def do_replace(layer):
     """FSDP replaces a parameter by a plain tensor, a view of a larger one."""
     V = layer.V[0].detach()
@@ -76,8 +69,6 @@ CHANGES = {  # each a list of functions of the layer
         lambda layer: weight_norm(layer.V, "0"),
         lambda layer: parametrize.remove_parametrizations(layer.V, "0"),
     ],
-    "normalised the old way": [do_old_weight_norm],
-    "no longer normalised the old way": [do_old_weight_norm, lambda layer: remove_old_weight_norm(layer.V, "1")],
     "replaced": [do_replace],
 }
 
@@ -154,12 +145,6 @@ def test_copied_saved_and_called_functionally(change):
         torch.testing.assert_close(loaded(u)[0], expected)
 
 
-def test_weights_are_the_parameters_themselves():
-    layer, u = changed("no longer pruned"), draw_input()
-    assert all(t is p for t, p in zip(layer.weights.V, layer.V, strict=True))
-    assert torch.equal(functional.unicornn(u, layer.weights, dt=layer.dt, alpha=layer.alpha)[0], layer(u)[0])
-
-
 @pytest.mark.parametrize(
     ("make", "other"),
     [
@@ -204,8 +189,3 @@ def test_input_far_from_unit_scale_is_reported_once(scale, messages, caplog):
     for _ in range(2):
         layer(u)
     assert len([record for record in caplog.records if "scale it" in record.getMessage()]) == messages
-
-
-def test_a_time_step_by_name_points_to_suggest_dt():
-    with pytest.raises(TypeError, match=r"^dt: expected .*suggest_dt"):
-        UnICORNN(3, 4, dt="auto")

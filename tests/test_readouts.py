@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unicornn import UnICORNN
-from unicornn._features import FIRST_BATCHES, Features, Standardise, segments
+from unicornn._features import FIRST_BATCHES, Features, Standardise
 from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.baselines import MODELS
 from unicornn.errors import BadType, BadValue
@@ -65,17 +65,6 @@ def test_moments_of_inputs_are_those_of_each_sequence(lengths):
     for i, n in enumerate(lengths or (12,) * 3):
         expected = torch.cat([u[:n, i].mean(0), u[:n, i].std(0, correction=0)])
         torch.testing.assert_close(features[i], expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("lengths", [None, (12, 7, 5)])
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_segments_cover_each_sequence(lengths, k):
-    u = torch.randn(12, 3, 2)
-    parts = list(segments(u, None if lengths is None else torch.tensor(lengths), k))
-    for i, n in enumerate(lengths or (12,) * 3):
-        own = [part[: len(part) if size is None else size[i], i] for part, size in parts]
-        assert torch.equal(torch.cat(own), u[:n, i])
-        assert max(map(len, own)) - min(map(len, own)) <= 1
 
 
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
@@ -232,20 +221,6 @@ def test_the_final_state_after_segments_is_that_of_the_last(from_rest):
         torch.testing.assert_close(got[i, 10:], torch.cat([*state.y[:, 0], *state.z[:, 0]]))
 
 
-@pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn"])
-def test_the_final_state_trains_every_layer(model):
-    """The lower layer's part of the state has gradients for the lower layer only."""
-    net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": "state"})
-    net(torch.randn(9, 4, 2)).square().sum().backward()
-    assert all(p.grad is not None and p.grad.any() for p in net.parameters())
-    net.zero_grad()
-    lower = net.features.size // 2 // len(net.rnn.state_widths)
-    net.features(net.rnn, torch.randn(9, 4, 2))[:, :lower].pow(3).sum().backward()
-    reached = [name for name, p in net.rnn.named_parameters() if p.grad is not None and p.grad.any()]
-    assert reached
-    assert not [name for name in reached if ".1" in name]
-
-
 def test_mirrored_energies_do_not_depend_on_the_sign():
     rnn, u, lengths = UnICORNN(2, 5, 2, dtype=torch.float64), torch.randn(12, 3, 2).double(), torch.tensor([12, 7, 4])
     for b in rnn.b:
@@ -296,28 +271,14 @@ def test_texts():
     assert repr(parse("every_step(state=True)")) == "every_step(state=True)"
 
 
-HUGE = "(" * 300 + "last" + ")" * 300
-
-
 @pytest.mark.parametrize(
     "text",
-    ["energies", "", (), 3, None, "last+", "last-mean", "energy(3)", "energy(pieces=3)", "energy(segments=1+1)",
-     "__import__('os')", "last.name", "energy(segments=__import__('os'))", "energy(**{'segments': 2})", HUGE,
-     "x" * 2000],
+    ["energies", "", 3, None, "last+", "last-mean", "energy(3)", "energy(pieces=3)", "__import__('os')",
+     "energy(segments=__import__('os'))", "energy(segments=0)", "energy(pool=max)"],
 )  # fmt: skip
 def test_texts_that_are_rejected(text):
-    with pytest.raises((BadValue, BadType), match=r"^(readout|segments): "):
+    with pytest.raises((BadValue, BadType), match=r"^(readout|segments|pool): "):
         Classifier(UnICORNN(2, 5), 3, readout=text)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("segments", {"segments": 0}), ("pool", {"pool": "max"}), ("norm", {"norm": "end"}),
-     ("from_rest", {"from_rest": 1}), ("mirrored", {"mirrored": "yes"})],
-)  # fmt: skip
-def test_options_that_are_rejected(name, options):
-    with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
-        Energy(**options)
 
 
 @pytest.mark.parametrize("lengths", [None, (9, 4)])

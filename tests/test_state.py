@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from unicornn import State, UnICORNN, UnICORNNCell
-from unicornn.baselines import GRU, LSTM
+from unicornn.baselines import GRU
 
 
 def saved_by_torch(state):
@@ -66,18 +66,6 @@ def test_copies_are_complete(way, backend):
         assert all(torch.equal(t, s) for t, s in zip(layer.inverse(u, twin), start, strict=True))
         plain = layer.inverse(u, State(*state, mask=state.mask))  # without the low-order bits, it is merely close
         torch.testing.assert_close(plain.y, start[0], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("way", COPIES)
-@pytest.mark.parametrize("model", [GRU, LSTM])
-@torch.no_grad()
-def test_copies_of_a_baselines_state_are_complete(way, model):
-    baseline, u = model(2, 6, 2, dropout=0.5), torch.randn(9, 3, 2)
-    _, state = baseline(u)
-    twin = COPIES[way](state)
-    assert type(twin) is State
-    assert equal(twin, state)
-    assert torch.equal(baseline(u, twin)[0], baseline(u, state)[0])
 
 
 @pytest.mark.parametrize("make", [UnICORNN, GRU])

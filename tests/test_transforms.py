@@ -83,21 +83,6 @@ def test_dual_numbers(backend, gradient):
         assert forward_ad.unpack_dual(plain).tangent is None
 
 
-@pytest.mark.parametrize("compiler", ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)])
-def test_compiled_code_has_the_kernels_and_forward_mode(compiler):
-    layer, u, t = make(), draw(6, 2, 2), draw(6, 2, 2)
-
-    def tangent(u, t):
-        return torch.func.jvp(lambda u: layer(u)[0], (u,), (t,))[1]
-
-    expected = tangent(u, t)
-    assert expected.any()
-    torch.testing.assert_close(torch.compile(tangent, backend=compiler)(u, t), expected)
-    output, state = torch.compile(layer, backend=compiler, fullgraph=True)(u)
-    assert torch.equal(output, layer(u)[0])
-    assert state.grid is not None  # without a transform, the kernels run
-
-
 def test_the_gradient_of_the_mask_is_correct_or_refused():
     layer, u = make(), draw(6, 2, 2)
     mask = torch.rand(2, 2, 3, dtype=torch.float64, requires_grad=True)

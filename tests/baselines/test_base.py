@@ -2,8 +2,6 @@
 
 import copy
 import importlib.util
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -11,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
-from unicornn import State, UnICORNN
-from unicornn.baselines import GRU, MODELS, Baseline
+from unicornn import State
+from unicornn.baselines import GRU, MODELS
 from unicornn.baselines._base import SequenceNorm, within
 
 N, b, d, m, L = 7, 4, 3, 6, 2
@@ -139,15 +137,6 @@ def test_gradients_of_input_state_and_parameters(name):
 
 
 @every
-def test_state_is_differentiable_in_and_out(name):
-    baseline, u = make(name), draw(N, b, d)
-    begin = [t.requires_grad_() for t in start(baseline)]
-    _, final = baseline(u, begin)
-    through = torch.autograd.grad(sum(t.square().sum() for t in final), begin)
-    assert all(g.isfinite().all() and g.any() for g in through)
-
-
-@every
 def test_dropout_is_one_mask_per_sequence_and_layer(name):
     baseline, u = make(name, 1, dropout=0.5).train(), draw(N, b, d)
     output, state = baseline(u)
@@ -173,15 +162,6 @@ def test_dropout_mask_is_part_of_the_state(name):
     _, alone = baseline(u[:, 0])
     assert torch.equal(baseline(u[:, 0], alone)[1].mask, alone.mask)
     assert alone.mask.shape == (L, m)
-
-
-def test_masks_are_those_of_unicornn():
-    u = torch.randn(N, b, d)
-    layer, baseline = UnICORNN(d, m, L, dropout=0.3, backend="reference"), GRU(d, m, L, dropout=0.3)
-    torch.manual_seed(3)
-    ours = layer(u)[1].mask
-    torch.manual_seed(3)
-    assert torch.equal(baseline(u)[1].mask, ours)
 
 
 @every
@@ -213,22 +193,11 @@ def test_parameters_are_reset_and_counted(name):
 @pytest.mark.parametrize(
     ("error", "name", "arguments"),
     [
-        (TypeError, "input", {"input": [1.0]}),
-        (ValueError, "input", {"input": torch.zeros(3)}),
-        (ValueError, "input", {"input": torch.zeros(0, 2, d)}),
         (ValueError, "input", {"input": torch.zeros(5, 2, 4)}),
-        (TypeError, "input", {"input": torch.zeros(5, 2, d, dtype=torch.float64)}),
         (ValueError, "output", {"output": "first"}),
-        (ValueError, "lengths", {"lengths": [5, 0]}),
         (ValueError, "lengths", {"lengths": [5, 6]}),
-        (ValueError, "lengths", {"lengths": [5]}),
-        (TypeError, "lengths", {"lengths": [5.0, 1.0]}),
-        (ValueError, "lengths", {"input": torch.zeros(5, d), "lengths": [5]}),
         (TypeError, "state", {"state": (torch.zeros(L, 2, m),) * 2}),
-        (TypeError, "state", {"state": torch.zeros(L, 2, m)}),
         (ValueError, r"state\[0\]", {"state": (torch.zeros(L, 3, m),)}),
-        (TypeError, r"state\[0\]", {"state": (torch.zeros(L, 2, m, dtype=torch.float64),)}),
-        (ValueError, r"state\[0\]", {"input": torch.zeros(5, d), "state": (torch.zeros(L, 1, m),)}),
     ],
 )
 def test_wrong_arguments_are_named(error, name, arguments):
@@ -241,27 +210,13 @@ def test_wrong_arguments_are_named(error, name, arguments):
     [
         *(("lstm", name, 0) for name in ("input_size", "hidden_size", "num_layers")),
         ("lstm", "dropout", 1.0),
-        ("cornn", "dt", 0.0),
-        ("cornn", "gamma", -1.0),
-        ("cornn", "epsilon", float("inf")),
         ("lem", "dt", 1.5),
-        ("antisymmetric", "epsilon", -0.1),
-        ("gated-antisymmetric", "gamma", -0.1),
         ("lipschitz", "beta", 0.4),
-        ("lipschitz", "init_std", 0.0),
-        ("incremental", "iterations", 0),
-        ("incremental", "alpha", 0.0),
         ("exprnn", "init", "haar"),
         ("indrnn", "connection", "skip"),
-        ("indrnn", "length", 0),
-        ("sru", "highway_bias", float("nan")),
-        ("lru", "state_size", 0),
         ("lru", "r_min", 1.0),
         ("lru", "r_max", 1.1),
-        ("lru", "max_phase", 7.0),
         ("linoss", "discretisation", "explicit"),
-        ("linoss", "state_size", 0),
-        *(("sign-ncde", name, 0) for name in ("step", "depth", "multiplier", "hidden_layers", "dt")),
     ],
 )
 def test_wrong_hyperparameters_are_named(name, argument, value):
@@ -278,21 +233,6 @@ def test_published_initialisation_is_finite_over_a_thousand_steps(name):
         assert g.isfinite().all()
 
 
-@every
-def test_sizes_of_one(name):
-    baseline = MODELS[name](1, 1).eval()
-    output, state = baseline(torch.randn(1, 1, 1), lengths=[1])
-    assert output.shape == (1, 1, 1)
-    assert output.isfinite().all()
-    assert all(t.isfinite().all() for t in state)
-
-
-@every
-def test_models_are_documented_baselines(name):
-    assert issubclass(MODELS[name], Baseline)
-    assert ">>>" in MODELS[name].__doc__
-
-
 def test_normalisation_ignores_the_padding():
     x, ends = draw(6, 3, 4), torch.tensor([6, 1, 3])
     norm, plain = SequenceNorm(4, dtype=torch.float64), torch.nn.BatchNorm1d(4, dtype=torch.float64)
@@ -303,12 +243,3 @@ def test_normalisation_ignores_the_padding():
     torch.testing.assert_close(norm.running_var, plain.running_var)
     torch.testing.assert_close(norm(x), plain(x.flatten(0, 1)).view(6, 3, 4))
     assert torch.autograd.gradcheck(lambda x: norm(x, ends), x.requires_grad_())
-
-
-def test_import_loads_no_compiler_and_no_optional_library():
-    code = """
-import sys, unicornn.baselines
-assert not {"numba", "triton", "pysiglib"} & set(sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.baselines import LRU, LSTM, MODELS, SRU, IndRNN, LinOSS, MinGRU, SkipLSTM
+from unicornn.baselines import LRU, MODELS, SRU, IndRNN, LinOSS, MinGRU
 
 N, b, d, m = 6, 3, 2, 5
 DOUBLE = torch.float64
@@ -174,27 +174,6 @@ def test_steps_are_the_published_ones(name):
             np.testing.assert_allclose(output[n, i].detach(), s[0], rtol=1e-10, atol=1e-12)
         for t, expected in zip(final, s, strict=True):
             np.testing.assert_allclose(t[0, i].detach(), expected, rtol=1e-10, atol=1e-12)
-
-
-def test_lstm_layers_are_a_torch_lstm():
-    ours, theirs, u = LSTM(d, m, 3), torch.nn.LSTM(d, m, 3), torch.randn(N, b, d)
-    with torch.no_grad():
-        for l, layer in enumerate(ours.layers):
-            for key, p in layer.rnn.named_parameters():
-                p.copy_(getattr(theirs, key.replace("l0", f"l{l}")))
-    torch.testing.assert_close(ours(u)[0], theirs(u)[0])
-
-
-def test_skip_lstm_that_never_skips_is_an_lstm():
-    baseline, theirs = SkipLSTM(d, m), torch.nn.LSTM(d, m)
-    layer, u = baseline.layers[0], torch.randn(N, b, d)
-    torch.nn.init.constant_(layer.w.bias, 30.0)
-    with torch.no_grad():
-        theirs.weight_ih_l0.copy_(layer.W.weight)
-        theirs.bias_ih_l0.copy_(layer.W.bias)
-        theirs.weight_hh_l0.copy_(layer.U[0].weight)
-        theirs.bias_hh_l0.zero_()
-    torch.testing.assert_close(baseline(u)[0], theirs(u)[0])
 
 
 # One layer over x (N, b, width), from the equations: outputs and final state.

@@ -170,14 +170,6 @@ def test_other_dtypes_use_the_reference(name):
             assert torch.equal(x, y)
 
 
-def test_other_devices_and_large_states_use_the_reference():
-    assert not rowwise.fits(torch.empty(1, device="meta"))
-    x, largest = torch.empty(1, 1, 1), torch.empty(dense.LARGEST_STATE // 16, 16)
-    assert dense.suits(x, largest)
-    assert not dense.suits(x, torch.cat([largest, largest[:1]]))
-    assert not dense.suits(x.bfloat16(), largest)
-
-
 # Coefficients and start with which each step halves the state.
 zero, one = torch.zeros(1, 1), torch.ones(1, 1)
 HALVES = {

@@ -4,23 +4,16 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unicornn.baselines import (
     LRU,
     SRU,
-    Antisymmetric,
     ExpRNN,
-    FastRNN,
-    GatedAntisymmetric,
     Incremental,
     IndRNN,
     LinOSS,
-    Lipschitz,
     ReLUGRU,
     SkipGRU,
-    SkipLSTM,
 )
 
 N, b, d, m = 6, 3, 2, 5
@@ -56,40 +49,6 @@ def test_exprnn_starts_in_planes_and_stays_orthogonal(init):
     assert not W.parametrizations.weight.original.grad.triu().any(), "only the part below the diagonal is free"
 
 
-def test_exprnn_preserves_the_norm_of_a_state():
-    baseline = ExpRNN(d, m, dtype=DOUBLE)
-    torch.nn.init.zeros_(baseline.layers[0].b)
-    h = draw(1, b, m)
-    _, (final,) = baseline(torch.zeros(50, b, d, dtype=DOUBLE), (h,))
-    torch.testing.assert_close(final.norm(dim=-1), h.norm(dim=-1))
-
-
-@pytest.mark.parametrize("kind", [Antisymmetric, GatedAntisymmetric])
-def test_antisymmetric_eigenvalues_have_real_part_minus_gamma(kind):
-    baseline = kind(d, 8, gamma=0.3, dtype=DOUBLE)
-    optimiser = torch.optim.SGD(baseline.parameters(), lr=0.5)
-    baseline(draw(N, b, d), output="last")[0].sum().backward()
-    optimiser.step()
-    real = torch.linalg.eigvals(baseline.layers[0].matrix()).real
-    torch.testing.assert_close(real, torch.full_like(real, -0.3))
-
-
-def test_lipschitz_beta_interpolates_from_symmetric_to_antisymmetric():
-    for beta, sign in ((0.5, 0.0), (1.0, -1.0)):
-        layer = Lipschitz(d, m, beta=beta, gamma=0.0, dtype=DOUBLE).layers[0]
-        torch.testing.assert_close(layer.matrix(layer.M_A), layer.M_A + sign * layer.M_A.t())
-    layer = Lipschitz(300, 200, init_std=4.0).layers[0]
-    assert 0.9 < layer.M_W.std() * 200 / 4 < 1.1
-    assert 0.9 < layer.U.weight.std() * (500 / 2) ** 0.5 < 1.1
-
-
-def test_fastrnn_starts_close_to_the_identity():
-    layer = FastRNN(d, m).layers[0]
-    assert layer.alpha.sigmoid().item() == pytest.approx(0.0474, abs=1e-4)
-    assert layer.beta.sigmoid().item() == pytest.approx(0.9526, abs=1e-4)
-    assert (layer.W.bias == 1).all()
-
-
 def test_incremental_state_leads_to_the_equilibrium():
     baseline = Incremental(d, m, iterations=200, alpha=1.5, dtype=DOUBLE)
     layer = baseline.layers[0]
@@ -100,27 +59,6 @@ def test_incremental_state_leads_to_the_equilibrium():
     torch.testing.assert_close(layer.options["alpha"] * s, torch.relu(layer.U(s) + layer.W(u[0])))
     jacobian = torch.autograd.functional.jacobian(lambda h: baseline(u[:, :1], (h,))[1][0].flatten(), h[:, :1].detach())
     torch.testing.assert_close(jacobian.reshape(m, m), -torch.eye(m, dtype=DOUBLE))
-
-
-@pytest.mark.parametrize("kind", [SkipLSTM, SkipGRU])
-def test_skip_counts_up_to_the_next_update(kind):
-    baseline = kind(d, m, dtype=DOUBLE)
-    torch.nn.init.zeros_(baseline.layers[0].w.weight)
-    torch.nn.init.constant_(baseline.layers[0].w.bias, math.log(0.2 / 0.8))  # ũ = 1, 0.2, 0.4, 0.6, 0.2, …
-    output, state = baseline(draw(10, b, d))
-    changed = (output[1:] != output[:-1]).all(dim=2).all(dim=1)
-    assert changed.tolist() == [n % 3 == 0 for n in range(1, 10)]
-    assert output[0].all(), "a zero state begins with an update"
-    torch.testing.assert_close(state[-1], torch.full_like(state[-1], 0.8))
-
-
-def test_skip_waits_until_the_gate_is_open_and_not_longer():
-    baseline = SkipGRU(d, m, dtype=DOUBLE)
-    state = (draw(1, 2, m), torch.tensor([[[0.6], [0.95]]], dtype=DOUBLE))
-    torch.nn.init.zeros_(baseline.layers[0].w.weight)  # δ = σ̂(1) = 0.731…
-    _, (h, wait) = baseline(draw(1, 2, d), state)
-    assert torch.equal(h, state[0])
-    assert wait.flatten().tolist() == pytest.approx([0, 0.95 - 1 / (1 + math.exp(-1))])
 
 
 @pytest.mark.parametrize("waited", [0.2, 0.9])
@@ -141,26 +79,6 @@ def test_relu_gru_starts_like_keras():
     bound = (6 / 120) ** 0.5
     assert 0.95 * bound < layer.W.weight.abs().max() <= bound
     assert not layer.W.bias.any()
-
-
-def test_dense_indrnn_supports_lengths_batch_first_and_dropout():
-    L, ends = 5, torch.tensor([6, 1, 4])
-    model = IndRNN(d, 4, L, connection="dense", dtype=DOUBLE).eval()
-    u, start = draw(N, b, d), torch.rand(L, b, 4, dtype=DOUBLE)
-    for i, end in enumerate(ends):
-        u[end:, i] = torch.nan
-    output, (final,) = model(u, (start,), ends)
-    for i, end in enumerate(ends):
-        alone, (h,) = model(u[:end, i], (start[:, i],))
-        torch.testing.assert_close(output[:end, i], alone)
-        torch.testing.assert_close(final[:, i], h)
-        assert not output[end:, i].any()
-    last, _ = model(u, (start,), ends, output="last")
-    torch.testing.assert_close(last, output[ends - 1, torch.arange(b)])
-    model.batch_first, model.dropout = True, 0.5
-    torch.testing.assert_close(model(u.transpose(0, 1), (start,), ends)[0].transpose(0, 1), output)
-    dropped, state = model.train()(u.transpose(0, 1), (start,), ends)
-    assert ((dropped[:, 0] == 0) == (torch.cat(list(state.mask), -1) == 0)).all()
 
 
 def test_indrnn_normalises_outputs_but_not_states():
@@ -212,18 +130,6 @@ def test_sru_initialisation():
     assert (layer.b[1] == -1).all()
 
 
-@pytest.mark.parametrize("d", [4, 8])
-def test_sru_initially_preserves_the_variance_of_its_input(d):
-    torch.manual_seed(0)
-    output, _ = SRU(d, 8)(torch.randn(1000, 200, d))
-    assert 0.5 < output[100:].var() < 1.5
-
-
-def test_sru_normalises_its_outputs():
-    output, _ = SRU(3, 4, batch_norm=True, dtype=DOUBLE)(draw(30, 2, 3))
-    torch.testing.assert_close(output.mean((0, 1)), torch.zeros(4, dtype=DOUBLE))
-
-
 @pytest.mark.parametrize("model", [LRU, LinOSS])
 def test_state_space_blocks_normalise_before_the_recurrence(model):
     normal, plain = model(4, 4, dtype=DOUBLE), model(4, 4, batch_norm=False, dtype=DOUBLE)
@@ -253,24 +159,3 @@ def test_lru_initialisation_is_finite_on_the_whole_disc():
     for seed in range(20):
         torch.manual_seed(seed)
         assert all(p.isfinite().all() for p in LRU(1, 4, state_size=1000).parameters())
-
-
-def test_linoss_initialisation():
-    layer = LinOSS(3, 16, state_size=400).layers[0]
-    ranges = ((layer.A, 0, 1), (layer.step, 0, 1), (layer.B, -0.25, 0.25), (layer.C, -0.05, 0.05))
-    for parameter, low, high in ranges:
-        margin = 0.02 * (high - low)
-        assert low <= parameter.min() < low + margin
-        assert high - margin < parameter.max() <= high
-
-
-@given(A=st.floats(0, 1.9), step=st.floats(-3, 3), implicit=st.booleans())
-def test_linoss_damps_or_conserves(A, step, implicit):
-    """The eigenvalues of a step have modulus 1/√(1 + Δt² A) if implicit, 1 if symplectic."""
-    layer = LinOSS(1, 1, discretisation="im" if implicit else "imex", dtype=DOUBLE).layers[0]
-    torch.nn.init.constant_(layer.A, A)
-    torch.nn.init.constant_(layer.step, step)
-    M, dt = layer.transition()
-    determinant = M[0] * M[3] - M[1] * M[2]
-    torch.testing.assert_close(determinant, 1 / (1 + dt**2 * A) if implicit else torch.ones_like(dt))
-    assert ((M[0] + M[3]).square() <= 4 * determinant + 1e-12).all(), "a rotation, not a stretch"

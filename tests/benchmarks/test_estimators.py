@@ -2,15 +2,12 @@
 
 import json
 import math
-import os
-import types
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import bank, estimators
-from benchmarks.series import Split, splits
+from benchmarks.series import Split
 from unicornn.estimators import _network
 
 
@@ -43,24 +40,8 @@ def test_interrupted_benchmark_resumes(toy, tmp_path, monkeypatch):
     assert {method: len(found[method]["scores"]) for method in ("guess", "bank")} == {"guess": 1, "bank": 2}
 
 
-@pytest.mark.slow
-def test_separate_process_without_fork(monkeypatch):
-    monkeypatch.setattr(estimators, "sys", types.SimpleNamespace(platform="win32"))
-    assert estimators.in_new_process(os.getppid) == os.getpid()
-
-
 def test_bank_benchmark(tmp_path):
     bank.main(series=5, steps=20, threads=1, out=tmp_path / "b")
     found = json.loads((tmp_path / "b").read_text())
     assert (found["n"], found["N"], found["threads"]) == (5, 20, 1)
     assert found["seconds"] > 0
-
-
-@pytest.mark.skipif("UNICORNN_DATA" not in os.environ, reason="UNICORNN_DATA is not set")
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [("ShapeletSim", (20, 180)), ("JapaneseVowels", (270, 370)), ("worms44", (34, 9)), ("bearings", (330, 110))],
-)
-def test_data_sets_are_read(name, sizes):
-    first = splits(name, Path(os.environ["UNICORNN_DATA"]))[0]
-    assert (len(first.X), len(first.X_test)) == (len(first.y), len(first.y_test)) == sizes

@@ -3,12 +3,10 @@
 import json
 
 import pytest
-import torch
 
 from benchmarks import gpu
 from docs.build import guides
 from tests.benchmarks.run import run
-from unicornn.baselines import MODELS
 
 
 @pytest.mark.slow
@@ -28,25 +26,3 @@ def test_toy_sizes(tmp_path, monkeypatch):
     assert min(row["ms"] for row in result["speed"]) > 0
     monkeypatch.setattr(guides, "load_results", lambda name: result)
     assert "| float32 | True | True |" in guides.gpu_measurements()
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_the_error_names_toy():
-    with pytest.raises(SystemExit, match="--toy"):
-        gpu.main()
-
-
-def test_curve_ends_where_memory_runs_out(monkeypatch):
-    tried = []
-
-    def step_memory(net, N, size, device):
-        tried.append(N)
-        if isinstance(net, MODELS["lstm"]) and N >= 20:
-            raise torch.OutOfMemoryError
-        return float(N)
-
-    monkeypatch.setattr(gpu, "step_memory", step_memory)
-    rows = gpu.memory(gpu.Size((10, 20, 30), 2, 3, 4), torch.device("cpu"))
-    assert [row["MiB"] for row in rows if row["model"] == "LSTM"] == [10]
-    assert [row["MiB"] for row in rows if row["model"] == "UnICORNN, stored"] == [10, 20, 30]
-    assert tried == [10, 20, 30, 10, 20, 30, 10, 20]

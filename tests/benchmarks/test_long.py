@@ -1,11 +1,9 @@
 """The benchmark of very long sequences runs on short ones, and its results fill the page."""
 
 import json
-import sys
 
 import pytest
 
-from benchmarks.long import limit_memory
 from docs.build import long
 from docs.build.pages import FIGURES
 from tests.benchmarks.run import run
@@ -34,9 +32,3 @@ def test_memory_is_measured_at_each_length(tmp_path, monkeypatch):
     heading, _, row = long.memory_by_length()
     assert heading == "| model | N = 40 | N = 60 |"
     assert row.count("GiB") == 2
-
-
-def test_warns_on_systems_without_memory_limits(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
-    limit_memory(1 << 30)
-    assert capsys.readouterr().err.startswith("this system does not limit")

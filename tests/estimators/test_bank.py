@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import BANK
 from unicornn._ops.reference import energy, step
-from unicornn.estimators import OscillatorBank, _pooling
+from unicornn.estimators import OscillatorBank
 from unicornn.estimators._oscillators import ALPHA, FASTEST, Joined
 from unicornn.estimators._pooling import NAMES, Pools, pooled, summaries
 
@@ -137,16 +137,6 @@ def test_pairs_leave_out_constant_channels():
     assert not any(layer.view.pairs for layer in small().fit(X)._layers)
 
 
-def test_trends_tell_the_order_of_events():
-    t = np.arange(400)
-    rising = np.sin(np.cumsum(0.1 + t / 800) + np.arange(6)[:, None])
-    bank = small().fit(np.concatenate([rising, rising[:, ::-1]]))
-    trends = [name.endswith("logE3_trend") for name in bank.get_feature_names_out()]  # of the fastest oscillators
-    there, back = (bank.transform(X)[:, trends].mean(0) for X in (rising, rising[:, ::-1]))
-    assert there.mean() > 0.1
-    assert back.mean() < -0.1
-
-
 def test_every_feature_has_a_name_and_a_kind():
     X = np.random.default_rng(0).normal(size=(5, 40, 3))
     bank = small().fit(X)
@@ -174,10 +164,3 @@ def test_summary_statistics_of_each_channel():
     assert (second["max_at"], second["min_at"], second["upper_quartile"]) == (0.25, 1, 2)
     assert first["trend"] > 0 > second["trend"]
     assert np.isfinite(table[1]).all()  # a single step
-
-
-def test_series_longer_than_those_summarised_together(monkeypatch):
-    X = [np.arange(9.0)[:, None], np.ones((9, 1))]
-    together = _pooling.summaries(X)
-    monkeypatch.setattr(_pooling, "SUMMARY_STEPS", 4)
-    assert (_pooling.summaries(X) == together).all()

@@ -6,9 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import CLASSIFIER, NETWORK, REGRESSOR
@@ -115,28 +112,6 @@ def test_a_budget_covers_all_of_fit(monkeypatch, model, seconds, epochs, total):
     assert (estimator.n_iter_, now[0], estimator.stopped_by_) == (epochs, total, "budget")
 
 
-def test_compilation_does_not_count_as_the_first_epoch(monkeypatch):
-    """The first call of a network takes 20 of 30 s, and an epoch 1 s."""
-    now, compiled = [0], []
-    call, epoch = networks.Network.forward, networks.NetworkTrainer.train_epoch
-
-    def forward(*given):
-        now[0] += 0 if compiled else 20
-        compiled.append(True)
-        return call(*given)
-
-    def one_second(*given):
-        now[0] += 1
-        return epoch(*given)
-
-    monkeypatch.setattr(networks, "clock", lambda: now[0])
-    monkeypatch.setattr(networks.Network, "forward", forward)
-    monkeypatch.setattr(networks.NetworkTrainer, "train_epoch", one_second)
-    X, y, _ = tones(20)
-    options = {"dt": 0.5, "max_epochs": 100, "patience": 100, "budget": 30}
-    assert UnICORNNClassifier("network", **options, **SMALL).fit(X, y).n_iter_ == 10
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_fits_are_reproducible_to_the_bit(model):
     X, y, _ = tones(20)
@@ -235,15 +210,6 @@ def test_warm_start():
     assert np.allclose(warm.predict(X), predictions, atol=0.1)
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_training_of_a_saved_network_continues(kind, tmp_path):
-    X, y, f = tones(12)
-    target = y if kind is UnICORNNClassifier else f
-    kind("network", **QUICK).fit(X, target).save_pretrained(tmp_path)
-    loaded = load_model(tmp_path).partial_fit(X, target)
-    assert (loaded.n_iter_, len(loaded.predict(X))) == (1, 12)
-
-
 def test_weights():
     X, y, _ = tones(20)
     weights = np.where(y == "low", 1.0, 1e-6)
@@ -306,23 +272,6 @@ def test_frames_with_another_order_of_series_or_columns():
         estimator.predict([listed[0], listed[1][["b", "a"]]])
 
 
-def test_swapped_axes_give_one_warning():
-    X = np.random.default_rng(0).normal(size=(6, 1, 20))
-    with pytest.warns(UserWarning, match=r"^X: .* swapped") as caught:
-        UnICORNNClassifier(**SMALL).fit(X, [0, 1] * 3)
-    assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_tools_of_scikit_learn():
-    X, y, _ = tones(24)
-    X = np.stack([x[:50, 0] for x in X])
-    estimator = UnICORNNClassifier("network", **QUICK)
-    assert len(cross_val_score(make_pipeline(clone(estimator)), X, y, cv=2)) == 2
-    search = GridSearchCV(estimator, {"model": ["bank", "network"]}, n_jobs=2, cv=2).fit(X, y)
-    assert search.best_params_["model"] == "bank"
-    assert UnICORNNClassifier(**SMALL).set_output(transform="pandas").fit(X, y).transform(X).shape[0] == 24
-
-
 def test_progress_is_shown(capsys):
     X, y, _ = tones(8)
     UnICORNNClassifier("network", verbose=True, **QUICK | {"max_epochs": 2}).fit(X, y)
@@ -362,19 +311,6 @@ def test_segments():
     whole = UnICORNNClassifier("network", readout="last+energy", **QUICK).fit(X, y)
     assert whole._network.readout.segments == 1
     assert estimator.transform(X).shape == (12, 2 * whole._network.rnn.hidden_size * whole._network.rnn.num_layers)
-
-
-def test_a_state_is_read_at_the_end_of_a_series():
-    X, y, _ = tones(12)
-    estimator = UnICORNNClassifier("network", readout="state", **QUICK).fit(X, y)
-    features, rnn = estimator._network.features, estimator._network.rnn
-    assert estimator._network.readout.segments == 1
-    (one,) = estimator.transform(X[:1])
-    with torch.no_grad():
-        state = rnn(torch.as_tensor(estimator._scaling(X[0]), dtype=torch.float32)[:, None])[1]
-    norm = features.norms["state"]
-    own = (torch.cat([state.y[0, 0], state.z[0, 0]]) - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
-    np.testing.assert_allclose(one, own, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [UnICORNNClassifier, UnICORNNRegressor])

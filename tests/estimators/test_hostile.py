@@ -84,20 +84,14 @@ def test_masked_values_are_missing():
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        ("fit", {"y": np.r_[np.zeros(15), np.nan]}),
-        ("fit", {"y": np.array(["a", None] * 8, dtype=object)}),
         ("fit", {"y": ["a"] * 16}),  # one class
         ("fit", {"y": Y[:3]}),
-        ("fit", {"X": X.astype("M8[s]")}),
         ("fit", {"sample_weight": np.full(16, np.nan)}),
-        ("fit", {"sample_weight": np.nan}),
         ("fit", {"groups": [None] * 8 + [1] * 8}),
-        ("fit", {"groups": [[0, 1]] * 8 + [0] * 8}),
         ("fit", {"groups": [1, 2]}),
         ("fit", {"validation_data": X}),
         ("fit", {"validation_data": (X[:2], ["a", "z"])}),
         ("partial_fit", {"y": Y[:3]}),
-        ("partial_fit", {"y": []}),
         ("partial_fit", {"sample_weight": -np.ones(16)}),
     ],
 )
@@ -141,86 +135,43 @@ def forge(folder, change):
     """Applies ``change(config, tensors)`` to a saved model, and updates the checksums."""
     config = json.loads((folder / "config.json").read_bytes())
     tensors = read_tensors((folder / "model.safetensors").read_bytes())
-    change({"config": config, "tensors": tensors})
+    change(config, tensors)
     content = write_tensors(tensors)
     (folder / "model.safetensors").write_bytes(content)
-    if config["sha256"] is not None:
-        config["sha256"] = hashlib.sha256(content).hexdigest()
+    config["sha256"] = hashlib.sha256(content).hexdigest()
     config["checksum"] = _saved._checksum(config)
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def put(*path, value):
-    def change(place):
-        for name in path[:-1]:
-            place = place[name]
-        place[path[-1]] = value(place[path[-1]]) if callable(value) else value
-
-    return change
-
-
 FORGERIES = {
-    "class": put("config", "class", value=[]),
-    "digest": put("config", "sha256", value=None),
-    "no models": put("config", "models", value=[]),
-    "huge": put("config", "settings", "hidden_size", value=10**6),
-    "deep": put("config", "settings", "num_layers", value=10**9),
-    "batches": put("config", "settings", "batch_size", value=-1),
-    "alpha": put("config", "settings", "alpha", value=float("nan")),
-    "layout": put("config", "settings", "layout", value="x"),
-    "quantiles": put("config", "bank", "quantiles", value=["x"]),
-    "window": put("config", "bank", "views", 0, "W", value="x"),
-    "hop": put("config", "bank", "views", 0, "hop", value=0),
-    "segments": put("config", "network", "segments", value=0),
-    "dt": put("config", "network", "dt", value=-1),
-    "view": put("config", "bank", "views", 0, "kind", value="x"),
-    "penalty": put("config", "bank", "penalty", value=-1),
-    "channels": put("config", "series", "channels", value=10**15),
-    "names": put("config", "series", "channel_names", value=3),
-    "classes": put("config", "target", "classes", value=["a"]),
-    "doubt": put("config", "target", "doubt", value=2),
-    "scale": put("config", "series", "scale", value="auto"),
-    "no classes": put("config", "target", "classes", value=None),
-    "dtype": put("config", "target", "dtype", value="S1000000000"),
-    "temperature": put("config", "target", "temperature", value=float("nan")),
-    "mean": put("tensors", "bank.mean", value=lambda t: t * float("nan")),
-    "deviation": put("tensors", "scaling.deviation", value=lambda t: t * 0),
-    "layer deviation": put("tensors", "bank.0.deviation", value=lambda t: -t),
-    "nan": put("tensors", "network.rnn.w.0", value=lambda t: t * float("nan")),
-    "short": put("tensors", "bank.0.levels", value=lambda t: t[:, :1].contiguous()),
-    "broadcast": put("tensors", "ridge.coefficients", value=lambda t: t[:, :1].contiguous()),
+    "class": lambda config, tensors: config.update({"class": []}),
+    "huge": lambda config, tensors: config["settings"].update(hidden_size=10**6),
+    "dt": lambda config, tensors: config["network"].update(dt=-1),
+    "classes": lambda config, tensors: config["target"].update(classes=["a"]),
+    "nan": lambda config, tensors: tensors["network.rnn.w.0"].fill_(float("nan")),
+    "short": lambda config, tensors: tensors.update({"bank.0.levels": tensors["bank.0.levels"][:, :1].contiguous()}),
 }
 
 
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
 def test_a_forged_model_is_rejected(saved, change):
-    forge(saved, lambda _: None)
+    forge(saved, lambda config, tensors: None)
     load_model(saved)
     forge(saved, change)
     with pytest.raises(BadCheckpoint, match=str(saved)):
         load_model(saved)
 
 
-def test_a_deeply_nested_config(saved):
-    (saved / "config.json").write_text("[" * 100_000)
-    with pytest.raises(BadCheckpoint, match=r"config\.json: "):
-        load_model(saved)
+def test_a_failed_save_keeps_the_old_model(saved, monkeypatch):
+    before, synced = {path.name: path.read_bytes() for path in saved.iterdir()}, []
+    other = UnICORNNClassifier(random_state=1).fit(X, Y[::-1])
 
+    def full(descriptor):
+        synced.append(descriptor)
+        if len(synced) == 2:
+            raise OSError(28, "No space left on device")
 
-@pytest.mark.parametrize("fault", ["full_disk", "not fitted"])
-def test_a_failed_save_keeps_the_old_model(saved, fault, monkeypatch):
-    before = {path.name: path.read_bytes() for path in saved.iterdir()}
-    other = UnICORNNClassifier(random_state=1)
-    if fault == "full_disk":
-        other.fit(X, Y[::-1])
-        synced = []
-
-        def full(descriptor):
-            synced.append(descriptor)
-            if len(synced) == 2:
-                raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises((OSError, ValueError)):
         other.save_pretrained(saved)
     assert {path.name: path.read_bytes() for path in saved.iterdir()} == before

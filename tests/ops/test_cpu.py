@@ -1,6 +1,7 @@
 """The CPU driver: groups of sequences, threads, processes; and the matrix products of its kernels."""
 
 import os
+import time
 from functools import cache
 
 import numpy as np
@@ -9,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers_fork import in_fork
 from tests.problems import Problem
 from unicornn import UnICORNN, functional
 from unicornn._ops.cpu import driver as cpu
@@ -120,14 +120,6 @@ def test_products(rows, depth, columns, add, dtype, seed):
     assert np.array_equal(turned[:-1].reshape(rows, columns), whole), "the other way round"
 
 
-def test_lengths_of_zero_depth():
-    from unicornn._ops.cpu.step_kernels import product
-
-    out = np.ones((2, 3), np.float32)
-    product(np.empty((2, 0), np.float32), np.empty((3, 0), np.float32), out, False)
-    assert not out.any()
-
-
 @pytest.mark.parametrize("count", [1, 2, 16])
 def test_inference_mode_reaches_the_threads(monkeypatch, count):
     monkeypatch.setattr(cpu, "groups", cut(count))
@@ -147,6 +139,21 @@ def test_a_large_batch_is_shared_out():
     assert len(cpu.groups(10, 4, 8, 1)) == len(cpu.groups(10**6, 1, 48, 3)) == 1
     parts = cpu.groups(1000, 13, 256, 1)
     assert [i for part in parts for i in range(part.start, part.stop)] == list(range(13))
+
+
+def in_fork(check):
+    """Whether ``check()`` is true in a forked process, within ten seconds."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if check() else 1)
+    for _ in range(100):
+        process, status = os.waitpid(child, os.WNOHANG)
+        if process:
+            return status == 0
+        time.sleep(0.1)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return False
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

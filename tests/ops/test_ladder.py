@@ -1,6 +1,5 @@
 """Three levels: autograd on the reference ⇄ adjoint by hand ⇄ kernels. Output, final state and every gradient."""
 
-import math
 from functools import cache, partial
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 from tests.ops import adjoint
 from tests.problems import CASES, COMPILED, GPU, TRITON, Problem, relative
 from unicornn import UnICORNN
-from unicornn._ops import op, reference
+from unicornn._ops import reference
 from unicornn._ops.cpu import driver as cpu
 from unicornn._ops.driver import Stack
 from unicornn._ops.triton import recurrence as gpu
@@ -87,21 +86,6 @@ def test_invert_equals_store_bit_for_bit(case, rung, dtype):
         assert torch.equal(a, b), name
 
 
-@both_dtypes
-@pytest.mark.parametrize("rung", RUNGS)
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_not_finite_stays_so(rung, dtype, bad):
-    p = Problem(N=6, dtype=dtype).to(GPU if rung == "triton" else "cpu")
-    p.u[2, 1, 0] = bad
-    stack = RUNGS[rung](p.arguments())
-    output = stack.forward()
-    assert output[2:, 1].isnan().all()
-    assert output[:2].isfinite().all()
-    assert output[:, [0, 2]].isfinite().all()
-    assert stack.out_of_range == [1, 2]
-    assert value(stack.state, None, dtype)[:, :, 1].isnan().all()
-
-
 @pytest.mark.parametrize("backend", ["cpu", "triton"])
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 12.5])
 def test_float32_kernels_within_1e_5_at_N_1000(alpha, backend):
@@ -122,11 +106,3 @@ def test_float32_kernels_within_1e_5_at_N_1000(alpha, backend):
         results.append([output, y, z, *torch.autograd.grad(loss, [x, *net.parameters()])])
     for ours, exact in zip(*results, strict=True):
         assert relative(ours.detach(), exact.detach()) < 1e-5
-
-
-def test_the_op_is_the_stack():
-    p = Problem(**CASES["everything"], dtype=torch.float32)
-    output, pair, *_ = op.forward(*p.arguments())
-    ours = climb("everything", "cpu", torch.float32, False)
-    assert torch.equal(output, ours[0])
-    assert torch.equal(pair, ours[1])

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from tests.problems import GPU, Problem, relative
 from unicornn import UnICORNN
 from unicornn._ops import op
 from unicornn._ops.triton import kernels as gpu_kernels
-from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import RANGE, UNIT
 
 UNITS = UNIT[torch.float32]
@@ -168,24 +166,6 @@ def test_agrees_with_the_cpu_kernels():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_nan_is_kept_and_told(dtype, monkeypatch):
-    monkeypatch.setattr(gpu.Recurrence, "limits", gpu.LIMITS._replace(steps=3))
-    layer, u = layer_and_input(dtype=dtype)
-    u[1, 2] = math.nan
-    with torch.no_grad(), pytest.warns(RuntimeWarning, match="layer 1, 2, 3 left the range .* or is not finite"):
-        output, state = layer(u)
-    nan = output.isnan()
-    assert nan[1:, 2].all()  # over the ends of chunks
-    assert not nan[0].any()
-    assert not nan[:, [0, 1, 3]].any()
-    assert state.y[:, 2].isnan().all()
-    with pytest.raises(OverflowError, match="not finite"):
-        layer(u)
-    with pytest.raises(ValueError, match="state: expected finite numbers"), torch.no_grad():
-        layer(torch.zeros_like(u), state)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("far", [1, -1])
 def test_a_state_beyond_the_grid_is_told(dtype, far):
     layer = UnICORNN(1, 2, dt=1.0, alpha=0.0, dtype=dtype, backend="triton", device=GPU)
@@ -199,44 +179,10 @@ def test_a_state_beyond_the_grid_is_told(dtype, far):
         layer(u, start)[0].sum().backward()
 
 
-def test_gradcheck():
-    layer = UnICORNN(2, 3, 2, dt=0.4, dtype=torch.float64, backend="triton", device=GPU)
-    u = torch.randn(3, 2, 2, dtype=torch.float64, device=GPU, requires_grad=True)
-    y, z = (torch.randn(2, 2, 3, dtype=torch.float64, device=GPU, requires_grad=True) for _ in range(2))
-
-    def run(u, y, z, *_):
-        output, state = layer(u, (y, z), lengths=[3, 2])
-        return output, state.y, state.z
-
-    assert torch.autograd.gradcheck(run, (u, y, z, *layer.parameters()), atol=1e-6, fast_mode=True)
-
-
 def test_opcheck():
     p = Problem(N=2, L=1, batch=3, lengths=[2, 1, 2], dropout=True, dtype=torch.float32).to(GPU)
     for keep in ("reversible", "stored"):
         torch.library.opcheck(op.forward, tuple(p.leaves(keep=keep, backend="triton")))
-
-
-def test_both_directions_and_compile():
-    layer = UnICORNN(2, 3, 1, bidirectional=True, backend="triton", device=GPU)
-    u = torch.randn(4, 2, 2, device=GPU)
-    twin = copy.deepcopy(layer).cpu()
-    twin.backend = "cpu"
-    assert relative(layer(u)[0], twin(u.cpu())[0]) < 1e-6
-    layer = UnICORNN(2, 3, 2, backend="triton", device=GPU)
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    assert torch.equal(compiled(u)[0], layer(u)[0])
-
-
-def test_launch_shape(monkeypatch):
-    card = SimpleNamespace(warp_size=32, multi_processor_count=108)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
-    device = torch.device("cuda")
-    assert gpu.launch_shape(1, device) == (32, 1)
-    assert gpu.launch_shape(128 * 128, device) == (32, 1)
-    assert gpu.launch_shape(10**6, device) == (128, 4)
-    card.warp_size = 64
-    assert gpu.launch_shape(128 * 128, device) == (64, 1)
 
 
 def test_kernels_are_launched_on_the_device_of_the_tensors(monkeypatch):

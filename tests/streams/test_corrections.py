@@ -68,16 +68,6 @@ def test_corrected_samples_leave_no_trace(chosen, data):
     assert same(stream, fresh, right[n:])
 
 
-def test_ten_thousand_samples_are_taken_back(tmp_path):
-    torch.manual_seed(0)
-    layer, u = UnICORNN(2, 32, 2), RNG.standard_normal((10_001, 2))
-    stream, fresh = Stream(layer, readout="state"), Stream(layer, readout="state")
-    stream.push({"a": u})
-    stream.undo("a", u[1:])
-    fresh.push({"a": u[0]})
-    assert same(stream, fresh, u[:5])
-
-
 def test_estimators_words_and_restored_streams(tmp_path):
     bank = UnICORNNClassifier(random_state=0).fit(RNG.standard_normal((8, 12, 2)), [0, 1] * 4)
     text = TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(9, 4)).eval()

@@ -45,19 +45,6 @@ def test_answers_agree_with_the_network_at_every_hop(readout, levels):
         np.testing.assert_allclose(answer, output_for(net, U[: k * stream.hop]), rtol=1e-9, atol=1e-9)
 
 
-def test_single_precision():
-    net = network("mean+max+state+input").float()
-    with torch.no_grad():
-        expected = net(torch.from_numpy(U[:96]).float()[:, None])[0]
-    np.testing.assert_allclose(Stream(net).push({"a": U})["a"], expected, atol=1e-3)
-
-
-def test_between_hops_there_is_no_answer():
-    stream = Stream(network())
-    assert stream.push({"a": U[:5]})["a"] is None
-    assert stream.push({"a": U[5]})["a"].shape == (3,)
-
-
 @pytest.mark.parametrize("options", [{}, {"centre": True}])
 def test_windows_of_networks_with_frames(options):
     net = network(**options)

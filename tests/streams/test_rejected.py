@@ -9,7 +9,7 @@ import torch
 from unicornn import UnICORNN, streams
 from unicornn.baselines import LSTM
 from unicornn.errors import BadType, BadValue, OutOfRange, StreamFull
-from unicornn.models import Classifier, TextClassifier
+from unicornn.models import Classifier
 from unicornn.streams import Stream
 
 
@@ -18,18 +18,12 @@ from unicornn.streams import Stream
     ("bad", "error"),
     [
         (np.ones(3), BadValue),
-        (np.ones((4, 3)), BadValue),
         (np.ones((0, 2)), BadValue),
-        (np.ones((1, 1, 2)), BadValue),
         (np.array([np.nan, 1.0]), BadValue),
         (np.array([[1.0, 1.0], [1.0, np.inf]]), BadValue),
         (np.array([1e39, 0.0]), BadValue),
         ("text", BadType),
-        (None, BadType),
         ([[1.0, 2.0], [3.0]], BadValue),
-        (np.ones(2, complex), BadType),
-        (torch.ones(2, device="meta"), BadType),
-        (torch.ones(2).to_sparse(), BadType),
     ],
 )
 def test_rejected_samples_change_nothing(layer, bad, error):
@@ -39,14 +33,6 @@ def test_rejected_samples_change_nothing(layer, bad, error):
         stream.push({"a": np.ones(2), "c": bad})
     assert len(stream) == 2
     np.testing.assert_array_equal(stream.push({"a": x})["a"], Stream(layer).push({"a": np.ones((6, 2))})["a"])
-
-
-def test_rejected_words_change_nothing():
-    stream = Stream(TextClassifier(UnICORNN(4, 8), 2, vectors=torch.randn(10, 4)))
-    for bad in (10, -1, [3, 10], 1.5):
-        with pytest.raises((BadValue, BadType), match=r"^samples.*: expected words"):
-            stream.push({"a": bad})
-    assert len(stream) == 0
 
 
 def test_rejected_calls(layer):
@@ -70,7 +56,6 @@ def test_rejected_calls(layer):
     ("model", "options", "name"),
     [
         (torch.nn.LSTM(2, 8), {}, "model"),
-        (None, {}, "model"),
         (Classifier(LSTM(2, 8), 2), {}, "model"),
         (UnICORNN(2, 8, bidirectional=True), {}, "model"),
         (Classifier(UnICORNN(2, 8), 2, readout="energy(segments=2)"), {}, "model"),
@@ -79,8 +64,6 @@ def test_rejected_calls(layer):
         (UnICORNN(2, 8), {"readout": "nothing"}, "readout"),
         (UnICORNN(2, 8), {"hop": 3}, "hop"),
         (UnICORNN(2, 8), {"window": 0}, "window"),
-        (UnICORNN(2, 8), {"window": 2**31}, "window"),
-        (UnICORNN(2, 8), {"window": 2**20, "hop": 1}, "hop"),
         (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 10}, "window"),
         (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 9, "hop": 4}, "hop"),
         (UnICORNN(2, 8), {"capacity": 0}, "capacity"),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from unicornn import UnICORNN
 from unicornn._ops.cpu.sizes import B
 from unicornn.models import Classifier, Network, Regressor, SequenceToSequence, TextClassifier
-from unicornn.readouts import log_energies
 from unicornn.streams import Stream
 
 READOUTS = ["last", "mean", "energy", "state(norm=None)", "last(norm=batch)+energy+state", "last+mean+energy+state"]
@@ -96,10 +95,9 @@ def test_windows_agree_with_the_network(window, every, patch):
         np.testing.assert_allclose(answer, output_for(net, u[end - window : end]), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_ten_thousand_steps(dtype):
+def test_ten_thousand_steps():
     torch.manual_seed(0)
-    layer, u = UnICORNN(2, 32, 2, dt=0.02, dtype=dtype), torch.randn(10_000, 2, 2, dtype=dtype)
+    layer, u = UnICORNN(2, 32, 2, dt=0.02), torch.randn(10_000, 2, 2)
     with torch.no_grad():
         expected = layer(u)[0].numpy()
     stream = Stream(layer)
@@ -108,19 +106,6 @@ def test_ten_thousand_steps(dtype):
         for i in range(2):
             off = np.abs(told[i] - expected[start : start + 2500, i]).max()
             assert off <= 1e-6 * np.abs(expected).max()
-
-
-def test_features_of_a_layer():
-    torch.manual_seed(0)
-    layer, u = UnICORNN(2, 10, 2), torch.randn(30, 1, 2).bfloat16().float()
-    with torch.no_grad():
-        output, state = layer(u)
-        energies = log_energies(layer, state)[0]
-    told = Stream(layer, readout="last+energy").push({"a": u[:, 0].bfloat16()})["a"]
-    np.testing.assert_allclose(told[:10], output[-1, 0], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(told[10:], energies, rtol=1e-4, atol=1e-4)
-    mean = Stream(layer, readout="mean").push({"a": u[:, 0]})["a"]
-    np.testing.assert_allclose(mean, output.mean(0)[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

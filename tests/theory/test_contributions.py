@@ -8,7 +8,6 @@ import torch
 
 from benchmarks.theory import (
     STACKS,
-    formula_error,
     initial_state,
     network,
     order,
@@ -69,39 +68,6 @@ def test_powers_at_a_given_time(L, S):
     assert abs(order("formula", L, S, "time", DTS) - expected) < 0.05
     assert S or expected == papers_exponent(L)
     assert 0.95 < order("exact", L, S, "time", DTS) < 1.2
-
-
-def test_the_papers_example_of_residual_connections():
-    assert papers_exponent(7) == 13
-    assert papers_exponent(7, 3) == 5  # as the paper counts, over S layers
-    assert 2 * shortest_path_layers(7, 3) - 1 == 7  # as its equation connects them
-    assert 2 * shortest_path_layers(7, 2) - 1 == 5
-
-
-@pytest.mark.parametrize("from_rest", [False, True])
-@pytest.mark.parametrize(("L", "S"), STACKS)
-def test_powers_over_a_given_number_of_steps(L, S, from_rest):
-    """t_n is of order Δt, which adds a power; from a zero state y_{k-1} adds two."""
-    expected = 2 * shortest_path_layers(L, S) + (2 if from_rest else 0)
-    for method in ("exact", "path"):
-        assert abs(order(method, L, S, "steps", DTS, from_rest) - expected) < 0.2
-
-
-@pytest.mark.parametrize("L", [1, 2, 3])
-def test_relative_error_of_the_formula_over_few_steps_is_of_order_dt_squared(L):
-    assert abs(order(formula_error, L, 0, "steps", DTS) - (2 * L + 2)) < 0.1
-
-
-def test_relative_error_of_the_formula_at_a_given_time_is_of_order_one():
-    """Not Δt², as the paper states: over a time of order one, the product of n matrices 1 + Δt C is not 1 + n Δt C."""
-    assert abs(order(formula_error, 1, 0, "time", DTS) - 1) < 0.05
-
-
-def test_contributions_do_not_decay_with_the_distance():
-    """Eq. (14): no exponential dependence on n - k."""
-    layer, u = network(1, 0, 1e-3), signal(torch.linspace(0, 1, 1000).double())
-    size = theory.contributions(layer, u, 0.7, initial_state(1)).flatten(1).norm(dim=1)
-    assert size[:100].mean() > 0.1 * size[-600:-500].mean()
 
 
 @pytest.mark.parametrize("arguments", [{"target": torch.zeros(2)}, {"target": "0"}, {"method": "all"}])

@@ -49,46 +49,6 @@ def test_logarithms_far_beyond_float64(monkeypatch):
     assert float(growth.exponents) == pytest.approx(factor, rel=1e-6)
 
 
-def test_neurons_with_very_different_exponents():
-    """One exceeds the range of float64, the other does not grow exponentially at all."""
-    layer = UnICORNN(1, 2, dt=2.0, alpha=0.0, dtype=torch.float64)
-    with torch.no_grad():
-        layer.c[0].fill_(30.0)
-        layer.w[0].copy_(torch.tensor([2.0, 0.0]))
-        layer.V[0].zero_()
-    growth = theory.gradient_growth(layer, torch.zeros(3000, 1, 1, dtype=torch.float64))
-    assert growth.neurons[0, 0, 0, 0] > 5000
-    assert growth.neurons[0, 0, 0, 1] == pytest.approx(math.log(2 * 3000), rel=1e-3)  # free: δz = a n
-    assert growth.growth > 5000
-
-
-def test_ratio_of_the_first_to_the_last_percent():
-    torch.manual_seed(0)
-    layer, u = UnICORNN(2, 4, 2), torch.randn(1701, 2, 2)  # pieces of 17 steps, and one of a single step
-    growth = theory.gradient_growth(layer, u)
-    leaf = u.requires_grad_()
-    layer(leaf, output="last")[0].sum().backward()
-    squares = leaf.grad.double().square().sum(2)
-    expected = float((squares[:17].mean() / squares[-17:].mean()).sqrt())
-    assert growth.ratio == pytest.approx(expected, rel=0.25)  # means over pieces
-
-
-def test_exponent_of_a_driven_neuron_is_positive():
-    """Exponents as small as 1e-4 are resolved."""
-    torch.manual_seed(0)
-    N, a, w = 100_000, 0.05, 1.0
-    layer = UnICORNN(1, 1, dt=2 * a, alpha=1.0)
-    with torch.no_grad():
-        layer.w[0].fill_(w)
-        layer.c[0].zero_()
-        layer.V[0].fill_(0.3)
-    growth = theory.gradient_growth(layer, torch.randn(N, 8, 1))
-    assert 1e-4 < growth.exponent < 4e-4
-    with torch.no_grad():
-        layer.w[0].zero_()  # a linear oscillator
-    assert abs(theory.gradient_growth(layer, torch.randn(N, 8, 1)).exponent) < 1e-6
-
-
 def test_suggested_dt_in_closed_form():
     dts = [suggest_dt(N) for N in (10**4, 10**5, 10**6)]
     assert dts[0] / dts[1] == pytest.approx(10 ** (2 / 3))
@@ -116,7 +76,7 @@ def test_suggested_dt_for_an_input(strength):
 
 def test_a_strong_input_needs_a_smaller_step():
     torch.manual_seed(0)
-    u = torch.randn(10_000, 1, 2)
+    u = torch.randn(3_000, 1, 2)
     assert suggest_dt(len(u), input=10 * u) < suggest_dt(len(u), input=0.1 * u)
 
 

@@ -1,4 +1,4 @@
-"""Orbits, energies and Jacobians: against the layer, against differentiation, and over a million steps."""
+"""Orbits, energies and Jacobians: against the layer, against differentiation, and over 100,000 steps."""
 
 import pytest
 import torch
@@ -31,13 +31,6 @@ def test_orbits_are_the_states_of_the_layer(form, skip_layers):
     torch.testing.assert_close(top, output)
 
 
-def test_velocities_are_those_of_every_prefix():
-    layer, u = make_layer(1), torch.randn(8, 3, 2).double()
-    (orbit,) = theory.orbits(layer, u)
-    for n in range(1, 9):
-        torch.testing.assert_close(orbit.z[n], layer(u[:n])[1].z[0])
-
-
 @pytest.mark.parametrize("function", [theory.orbits, theory.gradient_growth, theory.reconstruction_error])
 @pytest.mark.parametrize(
     ("layer", "error"), [(torch.nn.LSTM(2, 3), TypeError), (UnICORNN(2, 3, bidirectional=True), ValueError)]
@@ -59,11 +52,11 @@ def test_energy_gives_the_equations_of_motion():
     torch.testing.assert_close(gy[1:], torch.tanh(w * orbit.y[1:] + orbit.x) + orbit.alpha * orbit.y[1:])
 
 
-def test_energy_stays_in_a_band_of_order_dt_over_a_million_steps():
+def test_energy_stays_in_a_band_of_order_dt_over_100_000_steps():
     torch.use_deterministic_algorithms(False)
     width = {}
     for dt in (0.02, 0.01):
-        u = torch.ones(1_000_000, 1, 2, dtype=torch.float64)
+        u = torch.ones(100_000, 1, 2, dtype=torch.float64)
         H = theory.hamiltonian(make_layer(1, dt=dt), u, constant_state())[0, :, 0]
         early, late = ((part.max() - part.min()) / H[0].abs() for part in (H[:10_000], H[-10_000:]))
         assert late < 1.02 * early

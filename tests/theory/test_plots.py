@@ -44,10 +44,3 @@ def test_plots_are_drawn(name, tmp_path):
         for drawn_line, line in zip(axis.lines, panel.lines, strict=False):
             assert list(drawn_line.get_ydata()) == list(line.y)
             assert len(line.x) == len(line.y) >= 1
-
-
-def test_long_lines_are_thinned():
-    line = plots._line("", torch.arange(10_500.0))
-    assert 900 <= len(line.y) <= plots._MAX_POINTS
-    assert line.x[:2] == [1, 12]
-    assert line.y[:2] == [0, 11]

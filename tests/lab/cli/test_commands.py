@@ -1,6 +1,5 @@
 """Error messages about a user's task file."""
 
-import importlib
 import sys
 from pathlib import Path
 
@@ -62,11 +61,6 @@ def test_the_command_without_its_libraries(monkeypatch, capsys):
     assert "typer is not installed; try pip install '.[fit]'" in capsys.readouterr().err
 
 
-def test_a_run_is_loaded_without_tensorboard(monkeypatch):
-    without(monkeypatch, "tensorboard", "unicornn.lab.training")
-    importlib.import_module("unicornn.lab.training")
-
-
 def test_version_and_help():
     assert unicornn("--version") == f"unicornn {package.__version__}\n"
     listed = unicornn("--help")
@@ -74,22 +68,10 @@ def test_version_and_help():
     assert listed.index("predict  ") < listed.index("tasks  ")
 
 
-def test_an_empty_split(complain):
-    assert "test: " in complain('options["n"], 24, 40', 'options["n"], 24, 0')
-
-
-@pytest.mark.parametrize(("number", "name"), [(0, "train"), (1, "valid"), (2, "test")])
-def test_a_class_out_of_range(complain, number, name):
-    sequences = "Sequences(u, (u[:, 0, 0] > u[:, 0, 1]).long())"
-    wrong = f"Sequences(u, torch.where(torch.arange(len(u)) == 7, 5 if split == {number} else 0, 0))"
-    assert f"{name}: expected classes from 0 to 1" in complain(sequences, wrong)
-
-
-@pytest.mark.parametrize("title", ["[/red] [link=", "[red]", "\\[b]"])
-def test_names_are_never_markup(tmp_path, monkeypatch, title):
+def test_names_are_never_markup(tmp_path, monkeypatch):
     """The task's title and all folders look like Rich's markup."""
     monkeypatch.setattr(cli.console, "width", 300)
-    folder = tmp_path / "[b]here[/b]"
+    title, folder = "[/red] [link=", tmp_path / "[b]here[/b]"
     folder.mkdir(parents=True)
     text = Path(helpers.__file__).read_text().replace('title="Which was larger"', f"title={title!r}")
     (folder / "mine.py").write_text(text)

@@ -146,9 +146,3 @@ def test_one_fit_at_a_time(table, tmp_path):
     with locked(tmp_path / "model"), pytest.raises(InUse, match="model is in use by process"):
         run("fit", table, "--target", "kind", "--out", tmp_path / "model")
     assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.parametrize(("options", "segments"), [([], 2), (["--segments", 1], 1)])
-def test_segments_of_a_network(table, tmp_path, options, segments):
-    run("fit", table, "--target", "kind", "--out", tmp_path / "m", "--model", "network", "--budget", 1, *options)
-    assert load_model(tmp_path / "m")._network.readout.segments == segments  # 40 steps: two segments of at least 16

@@ -1,11 +1,8 @@
 """Commands for training, searching and reporting."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,8 @@ from tests.lab.search.helpers import imagined_training
 from tests.lab.training import helpers
 from unicornn.errors import Diverged
 from unicornn.lab import cli
-from unicornn.lab._run_folder import Run
 from unicornn.lab.search import _search, read_study
 from unicornn.lab.training import resolve, train
-from unicornn.lab.training._checkpoint import read
 
 COMMAND = [sys.executable, "-m", "unicornn"]
 
@@ -53,38 +48,6 @@ def test_from_training_to_report():
     assert "Which was larger" in Path("page.html").read_text()
 
 
-def test_energy_readout_and_spread_time_scales():
-    settings = ("--set", "readout=last+energy(segments=2)", "--set", "init=spread", "--set", "patch=2")
-    unicornn("train", helpers.__file__, "--epochs", 2, *settings, "--out", "run")
-    options = json.loads(Path("run/config.json").read_text())["model_options"]
-    assert (options["readout"], options["init"]) == ("last+energy(segments=2)", "spread")
-    for command in ("evaluate", "diagnose"):
-        unicornn(command, "run", "--task", helpers.__file__)
-
-
-@pytest.mark.slow
-def test_bench():
-    sizes = ["--length", 8, "--batch-size", 2, "--hidden-size", 4, "--seconds", 0.1]
-    output = unicornn("bench", "lstm", *sizes, "--out", "bench")
-    assert "lstm" in output
-    assert {p.name for p in Path("bench").iterdir()} == {"bench.json", "bench.png"}
-
-
-def test_tasks_are_listed_with_the_papers_results(monkeypatch):
-    monkeypatch.setattr(cli.console, "width", 80)  # names are complete
-    output = unicornn("tasks")
-    for name in ("digits", "digits-noise", "lorenz96", "psmnist", "cifar10-noise", "eigenworms", "worms44", "bidmc-rr",
-                 "bidmc-hr", "imdb"):  # fmt: skip
-        assert name in output
-    monkeypatch.setattr(cli.console, "width", 300)
-    assert "98.4 %" in unicornn("tasks")
-
-
-def test_data_reports_the_size_of_the_splits():
-    output = unicornn("data", "digits")
-    assert "train 1,077, valid 360, test 360 sequences" in output
-
-
 SEARCH = ["search", helpers.__file__]
 
 
@@ -108,14 +71,6 @@ SEARCH = ["search", helpers.__file__]
 )
 def test_mistakes_get_one_message_and_a_status(arguments, message, monkeypatch, capsys):
     assert message in error_of(arguments, monkeypatch, capsys)
-
-
-def test_a_full_disk_is_reported(monkeypatch, capsys):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("unicornn._files.os.fsync", full)
-    assert "disk is full" in error_of(["train", helpers.__file__, "--out", "run"], monkeypatch, capsys)
 
 
 def test_from_search_to_report(tmp_path, monkeypatch):
@@ -151,30 +106,3 @@ def test_the_command_and_the_function_train_alike(tmp_path):
     run = train(config, tmp_path / "function", task=helpers.TASK)
     one, other = (load_file(path / "best.safetensors") for path in (tmp_path / "command", run.path))
     assert all(torch.equal(one[k], other[k]) for k in one)
-
-
-@pytest.mark.slow
-def test_kill_9_in_the_middle_of_an_epoch_then_resume():
-    arguments = ["train", helpers.__file__, "--epochs", "4", "--set", "n=400", "--set", "N=100", "--seed", "5"]
-    assert as_a_process(*arguments, "--out", "uninterrupted").returncode == 0
-    process = subprocess.Popen([*COMMAND, *arguments, "--out", "killed"], stdout=subprocess.DEVNULL)
-    while not os.path.exists("killed/last.ckpt"):
-        assert process.poll() is None, "it ended before it was killed"
-        time.sleep(0.01)
-    time.sleep(0.05)  # an epoch takes longer
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert not os.path.exists("killed/result.json")
-    resumed = as_a_process(*arguments, "--out", "killed", "--resume")
-    assert resumed.returncode == 0, resumed.stderr
-    assert "epoch 1/4" not in resumed.stdout
-    assert "epoch 4/4" in resumed.stdout
-    for name in ("best.safetensors", "last.ckpt"):
-        one, other = (
-            load_file(f"{run}/{name}") if name.startswith("best") else read(Path(run, name)).tensors
-            for run in ("uninterrupted", "killed")
-        )
-        assert one.keys() == other.keys()
-        assert all(torch.equal(one[k], other[k]) for k in one)
-    curves = [Run(name).metrics.drop(columns="seconds") for name in ("uninterrupted", "killed")]
-    assert curves[0].equals(curves[1])

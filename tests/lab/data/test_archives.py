@@ -4,14 +4,10 @@ import gzip
 import io
 import lzma
 import os
-import stat
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unicornn.errors import CorruptData
 from unicornn.lab.data import _archives
@@ -84,38 +80,10 @@ def links_in_tar(path):
         archive.addfile(file, io.BytesIO(b"c"))
 
 
-def links_in_zip(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        link = zipfile.ZipInfo("links/a.txt")
-        link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
-        archive.writestr(link, "/etc/hostname")
-        archive.writestr("links/c.txt", "c")
-
-
-@pytest.mark.parametrize("make", [links_in_folder, links_in_tar, links_in_zip])
+@pytest.mark.parametrize("make", [links_in_folder, links_in_tar])
 def test_links_are_skipped(tmp_path, make):
     make(tmp_path / "links")
     assert list(members(tmp_path / "links", "*.txt")) == [("links/c.txt", b"c")]
-
-
-@pytest.mark.parametrize("read", [lambda path: list(members(path, "*")), lambda path: opened(path).__enter__()])
-def test_pipes_and_devices_are_rejected(tmp_path, read):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(CorruptData, match="expected a file or a folder"):
-            read(path)
-
-
-def test_a_sparse_member_is_not_filled_in(tmp_path):
-    """8 GB of zeros in a file of two kilobytes (GNU's old sparse format, which tarfile reads)."""
-    path, size = tmp_path / "a.tar", 8 * 2**30 - 1
-    name, numbers = b"a.txt", b"%011o\0%011o\0" % (size, 0) + b"\0" * 72
-    header = name.ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + b"%011o\0" % 0 + b"%011o\0" % 0
-    header += b" " * 8 + b"S" + b"\0" * 100 + b"ustar  \0" + b"\0" * 121 + numbers + b"\0" + b"%011o\0" % size
-    header = header.ljust(512, b"\0")
-    path.write_bytes(header[:148] + b"%06o\0 " % sum(header) + header[156:] + bytes(1024))
-    with pytest.raises(CorruptData, match=r"a\.tar: expected a\.txt to have at most 1,073,741,824 bytes .*got 8,589"):
-        list(members(path, "*.txt"))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -143,18 +111,6 @@ def test_an_archive_cut_short_anywhere(tmp_path, form):
         path.write_bytes(content[:size])
         with pytest.raises(CorruptData, match=path.name.replace(".", r"\.")):
             list(members(path, "*.txt"))
-
-
-@pytest.mark.parametrize("form", ["tar.gz", "tar.xz"])
-@given(st.data())
-def test_a_changed_byte_is_detected_or_harmless(tmp_path_factory, form, data):
-    path = write(tmp_path_factory.mktemp("a"), form)
-    flip_byte(path, data.draw(st.integers(0, path.stat().st_size - 1)), data.draw(st.integers(1, 255)))
-    try:
-        contents = dict(members(path, "train/*/*.txt"))
-    except CorruptData:
-        return
-    assert contents == {k: v for k, v in FILES.items() if "urls" not in k}
 
 
 def test_a_damaged_header_in_the_middle_of_a_tar(tmp_path):

@@ -6,7 +6,7 @@ import socket
 import numpy as np
 import pytest
 
-from unicornn.errors import CorruptData, MissingData
+from unicornn.errors import MissingData
 from unicornn.lab.data import File, Source
 
 DEAD = 4_194_305  # larger than any process ID on Linux
@@ -54,19 +54,8 @@ def test_a_change_below_a_folder_makes_them_again(cached, tmp_path):
     "damage",
     [
         lambda file: file.unlink(),
-        lambda file: file.write_bytes(b""),
-        lambda file: file.write_bytes(file.read_bytes()[:-10]),
-        lambda file: file.write_bytes(b"something else"),
         lambda file: file.write_bytes(file.read_bytes()[:-1] + b"\1"),  # one number has changed
-        lambda file: np.save(file, np.arange(1000)[::-1]),
-        lambda file: (file.unlink(), os.mkfifo(file)),
         lambda file: (file.parent / "digests.json").write_text("["),
-        lambda file: (file.parent / "digests.json").write_text("[" * 100_000),
-        lambda file: (file.parent / "digests.json").write_text("3"),
-        lambda file: (file.parent / "digests.json").write_text('["a", "b"]'),
-        lambda file: (file.parent / "digests.json").write_text('{"a": 3, "b": null}'),
-        lambda file: (file.parent / "digests.json").write_text('{"../../a": ""}'),
-        lambda file: (file.parent / "digests.json").unlink(),
     ],
 )
 def test_a_damaged_cache_is_made_again(cached, damage):
@@ -87,14 +76,6 @@ def test_a_failure_and_killed_processes_leave_no_files(tmp_path):
     Source(tmp_path, tmp_path).cached("name", [], "", lambda: {"a": np.zeros(9)})
     [made] = tmp_path.glob("name-*")
     assert set(tmp_path.iterdir()) == {made, elsewhere}
-
-
-@pytest.mark.parametrize("also", [(), ("other",)])
-def test_a_pipe_is_not_read(tmp_path, also):
-    """Opening it would wait forever."""
-    os.mkfifo(tmp_path / ("other" if also else "file"))
-    with pytest.raises(CorruptData, match="expected a file or a folder"):
-        Source(tmp_path).find(File("file", also=also))
 
 
 def test_missing_files_are_listed(tmp_path):

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import os
 import re
 import zipfile
 
@@ -14,7 +13,6 @@ from hypothesis.extra import numpy as npst
 
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
-from unicornn.lab.data import _archives
 from unicornn.lab.data._formats import read_cifar10, read_idx, read_npz
 from unicornn.lab.data._ts import read_ts
 
@@ -32,13 +30,9 @@ def test_idx(tmp_path_factory, array, packed):
     ("content", "message"),
     [
         (b"", "got an empty file"),
-        (b"\0\0", "got 00 00"),
         (b"<html>", "got 3c 68 74 6d"),
         (helpers.idx(np.zeros(5)), "00 00 08 03, got 00 00 08 01"),
         (helpers.idx(np.zeros((2, 3, 4)))[:-1], r"24 bytes for its shape \(2, 3, 4\), got 39"),
-        (helpers.idx(np.zeros((2, 3, 4))) + b"\0", "got 41"),
-        (helpers.idx(np.zeros((2, 3, 4)))[:10], "got 10"),
-        (bytes([0, 0, 8, 3]) + b"\xff" * 12, "4294967295"),
         (gzip.compress(helpers.idx(np.zeros((2, 3, 4))), mtime=0)[:-4], "damaged or cut short"),
     ],
 )
@@ -47,14 +41,6 @@ def test_idx_malformed(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(CorruptData, match=f"train-images: .*{message}"):
         read_idx(path, 3)
-
-
-def test_an_idx_file_longer_than_its_shape(tmp_path, monkeypatch):
-    """It is read only to the end given by its header."""
-    monkeypatch.setattr(_archives, "MAX_UNPACKED", 1_000_000)
-    (tmp_path / "bomb.gz").write_bytes(gzip.compress(helpers.idx(np.zeros((2, 3, 4))) + bytes(100_000_000)))
-    with pytest.raises(CorruptData, match=r"bomb\.gz: .*got 41"):
-        read_idx(tmp_path / "bomb.gz", 3)
 
 
 def test_npz(tmp_path):
@@ -84,28 +70,14 @@ def hostile_npz(path, header=b"", pickled=False):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(b"\x93NUMPY"),
         lambda path: path.write_bytes(b"PK\x03\x04 and so on"),
-        lambda path: path.write_bytes(npy()),
-        lambda path: os.mkfifo(path),
-        lambda path: path.mkdir(),
         lambda path: hostile_npz(path, pickled=True),
-        lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (9,)"),
-        lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**12,), }".ljust(118)),
         lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,), }".ljust(118)),
     ],
 )
 def test_npz_malformed(tmp_path, make):
     make(tmp_path / "x.npz")
     with pytest.raises(CorruptData, match=r"x\.npz"):
-        read_npz(tmp_path / "x.npz", "a")
-
-
-def test_npz_that_unpacks_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(_archives, "MAX_MEMBER", 1000)
-    np.savez_compressed(tmp_path / "x.npz", a=np.zeros(10_000))
-    with pytest.raises(CorruptData, match=r"a\.npy to have at most 1,000 bytes"):
         read_npz(tmp_path / "x.npz", "a")
 
 
@@ -139,12 +111,9 @@ def test_ts(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda text: "",
-        lambda text: "some text\n",
         lambda text: text[:-40],
         lambda text: text.replace("@data\n", "@data\n?,"),
         lambda text: text.replace(",", ",?,", 1),
-        lambda text: text.replace(",", ",x", 1),
         lambda text: text[: text.index("@data\n") + 6],
         lambda text: re.sub(
             r"^(-?[\d.]+),", r"(0,\1),(7,", text.replace("@timeStamps false", "@timeStamps true"), flags=re.M

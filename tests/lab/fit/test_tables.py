@@ -1,7 +1,5 @@
 """How tables are understood: form, names of series, dialect of text, columns that aren't values."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unicornn.errors import BadValue, CorruptData, UnicornnError
+from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.fit import _sources, read, stream
 from unicornn.lab.fit._data import describe
 
@@ -55,14 +53,10 @@ def test_numbers_are_rounded_correctly_in_every_form(tmp_path_factory, values):
     ("name", "content"),
     [
         ("a.csv", "series,x\na,1\x002\n"),
-        ("a.csv", "series,x\na\0z,1\na\0y,2\n"),
-        ("a.csv", "series,x\0\na,1\n"),
         ("a.csv", "series,x\na,1_0\n"),
         ("a.csv", 'x0,x1,who\n1,2,"a\n3,4,b\n'),
         ("a.tsv", "1\t1_0\t2\n"),
-        ("a.tsv", "1\0\t1\t2\n"),
         ("a.ts", "@classLabel true\n@data\n1,1_0:a\n"),
-        ("a.ts", "@classLabel true\n@data\n1,2:a\0\n"),
         ("a.csv", "a,0,1.5\na,1,2.5\nb,0,3.5\n"),
         ("a.csv", "0.5,0.25,0.75\n1,2,3\n"),
         ("a.csv", "3,1,2\n1,2,3\n"),
@@ -86,18 +80,6 @@ def test_text_that_would_be_misread(name, content, tmp_path):
 def test_classes_with_leading_zeros(name, content, tmp_path):
     data = read(write(tmp_path, name, content), "kind" if name == "a.csv" else None)
     assert data.target.tolist() == ["01", "1"]
-
-
-def test_targets_are_numbers_only_if_those_of_all_parts_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(_sources, "CELLS", 6)
-    path = write(tmp_path, "a.csv", "kind,t0,t1\n" + "1,1,2\n" * 4 + "01,3,4\n" * 2)
-    assert dict(describe(stream(path, "kind", whole_series=False)))["target"].startswith("2 classes, 01 (2), 1 (4)")
-
-
-def test_a_trailing_comma(tmp_path):
-    data = read(write(tmp_path, "a.csv", "series,x,\na,1,\na,2,\n"))
-    assert data.channels == ["x"]
-    assert "'Unnamed: 2' left out" in notes(data)
 
 
 def test_headers_of_numbers(tmp_path):
@@ -140,13 +122,6 @@ def test_names_of_the_rows_of_a_wide_table(key, tmp_path):
     check_values(data, frame)
     assert data.ids == list("abcdefgh")
     assert f"names by '{key}'" in data.form
-
-
-def test_a_name_twice_in_a_wide_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(_sources, "CELLS", 8)
-    path = write(tmp_path, "a.csv", "id,t0,t1,t2\na,1,2,3\nb,1,2,3\na,1,2,3\n")
-    with pytest.raises(CorruptData, match=r"line 4: .* --form long"):
-        read(path)
 
 
 @pytest.mark.parametrize("other", ["age", "subject"])
@@ -325,54 +300,6 @@ def test_lists_in_cells(tmp_path):
         pq.write_table(pa.table(bad), tmp_path / "b.parquet")
         with pytest.raises(CorruptData, match=r"b\.parquet(, line \d+)?: expected"):
             read(tmp_path / "b.parquet")
-
-
-@pytest.mark.parametrize("index", [list("abcdefgh"), list("aabbccdd")])
-def test_an_index_of_text_holds_the_names_of_series(index, tmp_path):
-    frame = wide().rename(columns=dict(zip(STEPS, "uvwxyz", strict=True))).set_axis(index)
-    frame.to_parquet(tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet").ids == sorted(set(index))
-
-
-@pytest.mark.parametrize("role", ["target", "id", "groups", "time"])
-@pytest.mark.parametrize("cells", [[[1], [2]], [{"a": 1}, {"a": 2}]])
-def test_nested_columns_have_no_other_role(role, cells, tmp_path):
-    pq.write_table(pa.table({"series": ["a", "b"], "x": [1.0, 2.0], "z": cells}), tmp_path / "a.parquet")
-    with pytest.raises(CorruptData, match=r"a\.parquet: expected .* in column 'z', got "):
-        read(tmp_path / "a.parquet", **{role: "z"})
-
-
-def test_columns_of_two_levels(tmp_path):
-    columns = pd.MultiIndex.from_product([["x"], ["mean", "max"]])
-    frame = pd.DataFrame(np.arange(8.0).reshape(4, 2), columns=columns, index=list("aabb"))
-    frame.to_parquet(tmp_path / "a.parquet")
-    assert [x.tolist() for x in read(tmp_path / "a.parquet").series] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
-
-
-def test_tables_with_very_many_columns(tmp_path):
-    """Each column on its own would take minutes."""
-    n = 200_000
-    x = np.random.default_rng(0).normal(size=(2, n))
-    page = io.StringIO()
-    page.write("label," + ",".join(f"t{i}" for i in range(n)) + "\n")
-    for label, row in zip("ab", x.tolist(), strict=True):
-        page.write(f"{label}," + ",".join(map(repr, row)) + "\n")
-    path = write(tmp_path, "a.csv", page.getvalue())
-    data = read(path, "label")
-    np.testing.assert_array_equal(np.stack(data.series)[:, :, 0], x)
-    assert data.target.tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize("columns", [3, 1001])
-def test_errors_do_not_depend_on_the_number_of_columns(columns, tmp_path):
-    header, row = ",".join(f"t{i}" for i in range(columns)), ["1"] * columns
-    for bad, message in (
-        ([*row[:-1], "x"], rf"line 3: .*'t{columns - 1}', got 'x'"),
-        (row[1:], f"line 3: .*{columns} "),
-    ):
-        path = write(tmp_path, "a.csv", "\n".join([header, ",".join(row), ",".join(bad)]))
-        with pytest.raises(UnicornnError, match=message):
-            read(path)
 
 
 def test_a_table_like_another(tmp_path):

@@ -2,12 +2,12 @@
 
 import json
 from datetime import datetime, timedelta
-from html.parser import HTMLParser
 
 import numpy as np
 import optuna
 import pandas as pd
 import torch
+from bs4 import BeautifulSoup
 from optuna.distributions import CategoricalDistribution, FloatDistribution, distribution_to_json
 from optuna.trial import TrialState
 from safetensors.torch import save_file
@@ -144,39 +144,14 @@ def write_many(root):
     write_run(root / "begun", "regress", finished=False, task="mine/task.py", title="", protocol="", epochs=0)
 
 
-VOID = {"meta", "img", "link", "br", "hr", "input"}
-
-
-class Page(HTMLParser):
+class Page:
     """A parsed page: tables as lists of rows of texts, tags with attributes, all text."""
 
     def __init__(self, text):
-        super().__init__()
-        self.tables, self.tags, self.text, self.open, self.cell = [], [], "", [], None
-        self.feed(text)
-        assert self.open == [], "all tags are closed"
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        if tag == "tr":
-            self.tables[-1].append([])
-        if tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-            self.cell = True
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-        if tag in ("td", "th"):
-            self.cell = None
-
-    def handle_data(self, data):
-        self.text += data
-        if self.cell:
-            self.tables[-1][-1][-1] += data
+        page = BeautifulSoup(text, "html.parser", multi_valued_attributes=None)
+        self.tags, self.text = [(tag.name, tag.attrs) for tag in page.find_all(True)], page.text
+        rows = [table.find_all("tr") for table in page.find_all("table")]
+        self.tables = [[[cell.text for cell in row.find_all(["td", "th"])] for row in table] for table in rows]
 
 
 def read_page(tmp_path):

@@ -1,6 +1,5 @@
 """Runs are found, each once; a broken file is named."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -30,35 +29,6 @@ def test_folders_without_runs(tmp_path):
     for name in ("empty", "missing"):
         with pytest.raises(NotARun, match=name):
             report([tmp_path / name], tmp_path / "report.html")
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("config.json", "{"),
-        ("config.json", "[1]"),
-        ("config.json", '{"task": "psmnist", "model": "unicornn", "seed": "1"}'),
-        ("result.json", '{"test": 0.9}'),
-        ("result.json", "null"),
-        ("metrics.csv", "epoch,seconds\n1,2\n"),
-        ("metrics.csv", "epoch,seconds,valid\n1,2,high\n"),
-        ("metrics.csv", ""),
-        ("environment.json", "{"),
-        ("best.safetensors", "no tensors"),
-        ("predictions.npz", "no arrays"),
-        ("predictions.npz", {"target": np.zeros(3), "prediction": np.zeros(2)}),
-    ],
-)
-def test_a_broken_run_is_named_and_nothing_is_written(tmp_path, file, content):
-    write_run(tmp_path / "good")
-    write_run(tmp_path / "broken")
-    if isinstance(content, str):
-        (tmp_path / "broken" / file).write_text(content)
-    else:
-        np.savez(tmp_path / "broken" / file, **content)
-    with pytest.raises(NotARun, match="broken"):
-        report([tmp_path], tmp_path / "report.html")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["broken", "good"]
 
 
 def test_time_steps_are_those_of_the_weights(tmp_path):

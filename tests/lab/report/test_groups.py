@@ -62,14 +62,6 @@ def test_departures_from_a_known_task(tmp_path):
     assert (len(usual.published), len(mine.published)) == (1, 0)
 
 
-def test_a_file_named_by_a_run_is_not_executed(tmp_path):
-    task, trace = tmp_path / "task.py", tmp_path / "trace"
-    task.write_text(f"open({str(trace)!r}, 'w')\n")
-    write_run(tmp_path / "run", task=str(task))
-    group_runs(find_runs([tmp_path]))
-    assert not trace.exists()
-
-
 @given(st.lists(st.floats(0, 100), min_size=1), st.booleans())
 def test_seed_statistics(values, more_is_better):
     mean, deviation, best = seed_statistics(values, Metric("", more_is_better))
@@ -77,10 +69,3 @@ def test_seed_statistics(values, more_is_better):
     assert best == (max(values) if more_is_better else min(values))
     assert (deviation is None) == (len(values) == 1)
     assert deviation is None or deviation == statistics.stdev(values)
-
-
-def test_a_diverged_run_invalidates_the_mean_but_not_the_best():
-    mean, deviation, best = seed_statistics([0.5, math.nan], Metric("", more_is_better=True))
-    assert math.isnan(mean)
-    assert (deviation, best) == (None, 0.5)
-    assert math.isnan(seed_statistics([], Metric("", more_is_better=True)).best)

@@ -1,16 +1,12 @@
 """The page: its numbers, no requests, and no markup from files."""
 
 import json
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 
 from tests.lab.report.helpers import Page, images_of, read_page, write_run
-from unicornn.lab import _text as words
-from unicornn.lab._metric import Metric
 from unicornn.lab.report import report
 
 
@@ -47,20 +43,6 @@ def test_models_are_sorted_by_their_metric(tmp_path, kind, order):
     assert [row[0] for row in rows[:4]] == [*order, "d unfinished"]
 
 
-@pytest.mark.usefixtures("known_tasks", "no_plots")
-def test_errors_have_three_significant_digits(tmp_path):
-    write_run(tmp_path / "runs/1", "regress", test=1.0, task_options={"split": "random"})
-    write_run(tmp_path / "runs/2", "regress", test=1.2, seed=2, task_options={"split": "random"})
-    write_run(tmp_path / "runs/3", "forecast", test=0.012345)
-    page = read_page(tmp_path)
-    overview, heart, lorenz = (table for table in page.tables if table[0][0] in ("Task", "Model"))
-    assert heart[1][1:3] == ["1.10 ± 0.14", "1.00"]
-    assert heart[2][1] == "1.39 ± 0.09"
-    assert lorenz[1][1] == "0.0123"
-    assert [row[1] for row in overview[1:]] == ["1.10 ± 0.14 unicornn", "0.0123 unicornn"]
-    assert [row[2] for row in overview[1:]] == ["1.39 ± 0.09 UnICORNN", "–"]
-
-
 def test_the_progress_of_an_unfinished_run(tmp_path):
     write_run(tmp_path / "runs/1", test=0.9, epochs=7, finished=False, of=20)
     page = read_page(tmp_path)
@@ -69,14 +51,6 @@ def test_the_progress_of_an_unfinished_run(tmp_path):
     assert "1 run, 1 unfinished" in page.text
     assert "UnICORNN report: Permuted digits" in page.text
     assert any("against epoch" in a.get("alt", "") for _, a in page.tags)
-
-
-@pytest.mark.usefixtures("no_plots")
-def test_unfinished_seeds_are_not_in_the_mean(tmp_path):
-    write_run(tmp_path / "runs/1", test=0.9)
-    write_run(tmp_path / "runs/2", test=0.5, seed=2, epochs=3, of=12, finished=False)
-    row = read_page(tmp_path).tables[0][1]
-    assert row[:5] == ["unicornn 1 unfinished", "90.0 %", "90.0 %", "90.0 %", "1, 2*"]
 
 
 def test_a_run_that_has_only_a_config(tmp_path):
@@ -163,46 +137,7 @@ def test_every_run_can_be_repeated_from_the_page(page):
         assert text in page.text
 
 
-@pytest.mark.usefixtures("no_plots")
-def test_folders_are_relative_to_their_common_parent(tmp_path):
-    write_run(tmp_path / "runs/a/1")
-    write_run(tmp_path / "runs/b/1", seed=2)
-    page = read_page(tmp_path)
-    assert "a/1" in page.text
-    assert str(tmp_path) not in page.text
-
-
 def test_the_same_runs_make_the_same_page(tmp_path):
     write_run(tmp_path / "run")
     first = report([tmp_path / "run"], tmp_path / "1.html").read_bytes()
     assert first == report([tmp_path / "run"], tmp_path / "2.html").read_bytes()
-
-
-ROUNDED = {139.5: "140", 13.96: "14.0", 0.99951: "1.00", 0.0123: "0.0123", 0.0: "0.00", 1e-9: "1e-09", 1e6: "1e+06"}
-
-
-@pytest.mark.parametrize("value", ROUNDED)
-def test_numbers_have_three_significant_digits(value):
-    assert Metric("RMSE", False).text(value) == ROUNDED[value]
-
-
-def test_missing_values_are_a_dash():
-    nan = float("nan")
-    assert words.duration(nan) == Metric("RMSE", False).text(nan) == Metric("accuracy", True).text(None) == "–"
-
-
-@pytest.mark.usefixtures("no_plots")
-def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):
-    write_run(tmp_path / "runs/1")
-    written = report([tmp_path / "runs"], tmp_path / "report.html").read_bytes()
-    pipe, null = tmp_path / "pipe", tmp_path / "null"
-    os.mkfifo(pipe)
-    null.symlink_to("/dev/null")
-    with ThreadPoolExecutor() as pool:
-        read = pool.submit(pipe.read_bytes)
-        for path in (pipe, null):
-            report([tmp_path / "runs"], path)
-        assert read.result(10) == written
-    assert pipe.is_fifo()
-    assert null.is_char_device()
-    assert {path.name for path in tmp_path.iterdir()} == {"runs", "report.html", "pipe", "null"}

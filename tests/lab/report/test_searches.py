@@ -1,7 +1,6 @@
 """The section about a search, and runs without a test metric."""
 
 import contextlib
-import json
 import sqlite3
 
 import matplotlib as mpl
@@ -30,12 +29,6 @@ def test_the_best_ten_trials(tmp_path):
     assert [row[2] for row in rows] == [f"{t.params['lr']:.3g}" for t in best]
     assert rows[0][5:] == ["5", "1 min 2 s"]
     assert searched == ["searched", "–", "0.0001 to 0.1 logarithmic", "16, 32, 64", "0 to 30", "–", "–"]
-
-
-@pytest.mark.usefixtures("without_plots")
-def test_smaller_errors_are_better(tmp_path):
-    study = write_study(tmp_path / "runs", "regress")
-    assert read_page(tmp_path).tables[0][1][0] == str(study.best_trial.number)
 
 
 def test_text_and_plots_of_a_search(tmp_path):
@@ -72,27 +65,9 @@ def test_trials_belong_to_their_search(tmp_path):
     assert len(find_runs([tmp_path / "runs/search/trials/00000"])) == 1
 
 
-@pytest.mark.usefixtures("no_plots")
-def test_runs_without_a_test_metric_are_shown(tmp_path):
-    for seed in (1, 2):
-        run = write_run(tmp_path / f"runs/{seed}", test=0.8 + 0.1 * seed, valid=0.95, seed=seed)
-        if seed == 1:
-            result = {k: v for k, v in run.result.items() if k != "test"}
-            (run.path / "result.json").write_text(json.dumps(result))
-            (run.path / "predictions.npz").unlink()
-            page = read_page(tmp_path)
-            assert page.tables[0][1][:4] == ["unicornn", "–", "–", "95.0 %"]
-            assert "unicornn, seed 1:\n–" in page.text
-    assert read_page(tmp_path).tables[0][1][:3] == ["unicornn", "100.0 %", "100.0 %"]
-
-
 DAMAGE = {
     "not a database": lambda path: path.write_bytes(b"SQLite format 3" * 99),
-    "empty": lambda path: path.write_bytes(b""),
-    "another study": lambda path: execute(path, "UPDATE studies SET study_name = 'other'"),
-    "no plan": lambda path: execute(path, "DELETE FROM study_user_attributes WHERE key = 'plan'"),
     "other plan": lambda path: execute(path, "UPDATE study_user_attributes SET value_json = '3' WHERE key = 'plan'"),
-    "name": lambda path: execute(path, r"UPDATE trial_params SET param_name = '$\frac{$' WHERE param_name = 'lr'"),
 }
 
 

@@ -4,17 +4,15 @@ import io
 import shlex
 from itertools import pairwise
 
-import optuna
 import pytest
-import torch
 from rich.console import Console
 
 from tests.lab.search import helpers
-from tests.lab.search.helpers import imagined_training, parameters_of, run_search
+from tests.lab.search.helpers import parameters_of, run_search
 from tests.lab.training import helpers as small
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import outcome, ranked
-from unicornn.lab.search import _search, _storage, read_study
+from unicornn.lab.search import _storage, read_study
 from unicornn.lab.training import resolve, train
 from unicornn.lab.training._config import parse
 
@@ -103,16 +101,6 @@ def test_a_diverging_trial_counts_as_failed(tmp_path):
     assert ranked(study) == []
 
 
-def test_pruning_stops_a_trial_early(tmp_path, monkeypatch):
-    monkeypatch.setitem(_search.PRUNERS, "none", lambda epochs: optuna.pruners.ThresholdPruner(lower=2.0))
-    study = run_search(tmp_path / "search", trials=1, epochs=3)
-    (trial,) = study.trials
-    assert (outcome(trial), list(trial.intermediate_values)) == ("pruned", [1])
-    assert trial.value == Run(tmp_path / "search/trials/00000").metrics["valid"][0]
-    assert not Run(tmp_path / "search/trials/00000").finished
-    assert ranked(study) == []
-
-
 @pytest.mark.usefixtures("without_training")
 @pytest.mark.parametrize("pruner", ["median", "hyperband"])
 def test_pruners_stop_worse_trials(tmp_path, pruner):
@@ -120,26 +108,6 @@ def test_pruners_stop_worse_trials(tmp_path, pruner):
     assert {outcome(trial) for trial in study.trials} == {"complete", "pruned"}
     assert all((len(t.intermediate_values) == 4) == (outcome(t) == "complete") for t in study.trials)
     assert ranked(study)[0].value == max(t.value for t in study.trials if outcome(t) == "complete")
-
-
-@pytest.mark.usefixtures("without_training")
-def test_tpe_is_better_than_random_sampling(tmp_path):
-    random, tpe = (run_search(tmp_path / name, sampler=name, trials=20) for name in ("random", "tpe"))
-    late = [sum(trial.value for trial in study.trials[10:]) for study in (random, tpe)]
-    assert late[1] > 1.3 * late[0]
-
-
-def test_tpe_learns_from_failures(tmp_path, monkeypatch):
-    def fragile(config, folder, **options):
-        if config.training.lr > 1e-3:
-            raise _search.Diverged("loss: nan") if int(folder.name) % 2 else torch.OutOfMemoryError("too large")
-        return imagined_training(config, folder, **options)
-
-    monkeypatch.setattr(_search, "train", fragile)
-    study = run_search(tmp_path / "search", sampler="tpe", trials=24)
-    failed = [outcome(trial) == "failed" for trial in study.trials]
-    assert {trial.user_attrs.get("failure") for trial in study.trials} == {None, "loss: nan", "too large"}
-    assert sum(failed[12:]) < sum(failed[:12])
 
 
 def test_a_password_is_not_stored(tmp_path, monkeypatch):

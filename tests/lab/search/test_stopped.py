@@ -3,16 +3,13 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
-import threading
 import time
 import warnings
 from typing import Any
 
 import optuna
 import pytest
-from optuna.trial import TrialState
 
 from tests.lab.search.helpers import (
     finished,
@@ -66,18 +63,6 @@ def test_kill_9_then_the_same_command(tmp_path):
 
 
 @pytest.mark.slow
-def test_sigterm_stops_a_search_that_can_be_resumed(tmp_path):
-    worker = start_process(tmp_path / "search", 4, stderr=subprocess.PIPE, text=True)
-    wait_for_trial(worker, tmp_path / "search", 1)
-    worker.send_signal(signal.SIGTERM)
-    _, errors = worker.communicate(timeout=60)
-    assert worker.returncode not in (0, -signal.SIGTERM)
-    assert "the same command resumes" in errors
-    assert "Traceback" not in errors
-    assert len(numbers(run_the_same(tmp_path / "search", 4))) == 4
-
-
-@pytest.mark.slow
 def test_two_processes_share_a_search(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["unicornn", "here"])
     worker = start_process(tmp_path / "search", 8)
@@ -90,25 +75,6 @@ def test_two_processes_share_a_search(tmp_path, monkeypatch):
     assert len(set(parameters_of(mine))) == len(numbers(mine)) == 8
     commands = [Run(tmp_path / f"search/trials/{number:05d}").config["command"] for number in numbers(mine)]
     assert {command.split()[1] for command in commands} == {"search", "here"}, "both have trained"
-
-
-def test_several_processes_create_the_tables_at_the_same_time(tmp_path):
-    url, together = f"sqlite:///{tmp_path / 'study.db'}", threading.Barrier(4)
-    opened: list[Any] = []
-
-    def open_it():
-        together.wait()
-        opened.append(_storage.open_storage(url))
-
-    with quiet_optuna():
-        threads = [threading.Thread(target=open_it) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(opened) == 4
-    for each in opened:
-        each.engine.dispose()
 
 
 def test_ctrl_c_stops_cleanly_and_the_trial_is_repeated(tmp_path, monkeypatch):
@@ -158,28 +124,6 @@ def database(folder, storage=None):
             opened.engine.dispose()
 
 
-def declare_dead(folder, number):
-    with database(folder) as study:
-        study.tell(number, state=TrialState.FAIL)
-
-
-@pytest.mark.parametrize("after_training", [False, True])
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_trial_that_was_declared_dead_does_not_count(tmp_path, monkeypatch, number, after_training):
-    def slow(config, folder, **options):
-        lost = folder.name == f"{number:05d}"
-        if lost and not after_training:
-            declare_dead(tmp_path / "search", number)
-        result = imagined_training(config, folder, **options)
-        if lost:
-            declare_dead(tmp_path / "search", number)
-        return result
-
-    monkeypatch.setattr(_search, "train", slow)
-    study = run_search(tmp_path / "search")
-    assert numbers(study) == [i for i in range(4) if i != number]
-
-
 @pytest.mark.usefixtures("impatient", "without_training")
 @pytest.mark.parametrize("heartbeat", [True, False])
 @pytest.mark.parametrize("journal", [True, False])
@@ -198,62 +142,9 @@ def test_trials_of_dead_processes_are_not_waited_for(tmp_path, heartbeat, journa
         assert study.trials[2].params["lr"] == lost.params["lr"]
 
 
-@pytest.mark.usefixtures("impatient", "without_training")
-def test_parameters_that_kill_processes_are_not_retried_forever(tmp_path):
-    run_search(tmp_path / "search", trials=1)
-    killed = optuna.trial.create_trial(
-        state=TrialState.FAIL,
-        params={"lr": 0.01},
-        distributions={"lr": optuna.distributions.FloatDistribution(1e-4, 1e-1, log=True)},
-        system_attrs={"retry_history": list(range(_storage.RETRIES))},
-    )
-    with database(tmp_path / "search") as study:
-        retry = study._storage.get_heartbeat_stale_trial_callback()
-        retry(study, killed)
-        assert len(study.trials) == 1
-        killed.system_attrs = {}
-        retry(study, killed)
-        assert study.trials[1].state == TrialState.WAITING
-
-
-@pytest.mark.usefixtures("without_training")
-def test_a_surplus_trial_is_not_trained(tmp_path, monkeypatch):
-    """Two processes have seen that one more trial is needed, and both have begun one."""
-    ask, asked = optuna.Study.ask, []
-
-    def other_process_is_quicker(self):
-        if not asked:
-            asked.append(True)
-            with database(tmp_path / "search") as study:
-                ask(study)
-        return ask(self)
-
-    run_search(tmp_path / "search", trials=1)
-    monkeypatch.setattr(optuna.Study, "ask", other_process_is_quicker)
-    monkeypatch.setattr(time, "sleep", lambda _: declare_dead(tmp_path / "search", 1))
-    assert numbers(run_search(tmp_path / "search", trials=2)) == [0, 3]
-
-
 def test_a_trial_folder_in_use_is_named(tmp_path):
     """Processes share the folder of a search, but never that of a trial, regardless of the database they use."""
     run_search(tmp_path / "search", trials=1)
     with locked(tmp_path / "search/trials/00001"), pytest.raises(InUse, match=rf"in use by process {os.getpid()} on "):
         run_search(tmp_path / "search", trials=2)
     assert len(numbers(run_search(tmp_path / "search", trials=2))) == 2
-
-
-@pytest.mark.usefixtures("without_training")
-def test_an_error_between_trials_repeats_none(tmp_path, monkeypatch):
-    ask, asked = optuna.Study.ask, []
-
-    def gone_after_one(self):
-        asked.append(self)
-        if len(asked) > 1:
-            raise OSError("the database is gone")
-        return ask(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(optuna.Study, "ask", gone_after_one)
-        with pytest.raises(OSError, match="the database is gone"):
-            run_search(tmp_path / "search")
-    assert len(set(parameters_of(run_search(tmp_path / "search")))) == 3

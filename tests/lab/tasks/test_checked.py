@@ -94,14 +94,10 @@ def test_only_the_named_splits_are_read_each_sequence_once(kind, wrap):
 
 
 INVALID: dict[str, dict[str, list[object]]] = {
-    "recall": {
-        "N": [9, 1.5, 2**31], "sequences": [0], "short_epochs": [-1, 1],
-        "short_steps": [(5,), (20.5,), "soon", float("inf")],
-    },
-    "bidmc-hr": {"stretch": [-0.1, 1.0, float("nan")], "shift": [-1, 4000], "split": ["patients"]},
-    "speech": {"rate": [4000], "shift": [-1], "speed": [-0.1], "filter": [float("nan")]},
-    "cifar10-noise": {"short_epochs": [1.5], "steps": [31]},
-}  # fmt: skip
+    "recall": {"N": [9, 1.5, 2**31], "short_epochs": [-1], "short_steps": [(5,), "soon"]},
+    "bidmc-hr": {"stretch": [1.0], "shift": [4000], "split": ["patients"]},
+    "speech": {"rate": [4000], "filter": [float("nan")]},
+}
 
 
 @pytest.mark.parametrize(

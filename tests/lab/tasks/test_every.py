@@ -11,7 +11,7 @@ import torch
 from tests.lab.tasks import helpers
 from unicornn.lab import tasks
 from unicornn.lab.tasks._views import View
-from unicornn.lab.training import load_network, train
+from unicornn.lab.training import train
 from unicornn.lab.training._config import resolve
 from unicornn.lab.training._trainer import TaskTrainer
 
@@ -113,19 +113,6 @@ def test_two_steps(small_data, tmp_path, monkeypatch):
         monkeypatch.setattr("unicornn.lab.tasks.lorenz96.SEQUENCES", 16)
     small = {"recall": {"held_out": 20}, "adding": {"held_out": 20}, "bearings": {"window": 48}}
     two_steps(name, source, tmp_path / "run", **small.get(name, {}))
-
-
-@pytest.mark.parametrize("model", ["unicornn", "gru"])
-@pytest.mark.parametrize("small_data", ["bearings", "bidmc-hr", "worms44"], indirect=True)
-def test_two_steps_with_frames(small_data, model, tmp_path):
-    name, source = small_data
-    task = tasks.find(name)
-    small = {"bearings": {"window": 16}, "worms44": {"crops": "none"}}
-    settings = {"epochs": 1, "batch_size": 8, **small.get(name, {})}
-    config = resolve(task, model=model, variant="frames", settings=settings)
-    run = train(config, tmp_path / "run", source=source)
-    assert math.isfinite(run.result["test"])
-    assert load_network(run).frames[0].layers[0].hidden_size == config.model_options["frame_size"]
 
 
 SIZES = {

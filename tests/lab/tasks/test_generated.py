@@ -6,7 +6,7 @@ import torch
 
 from tests.lab.tasks import helpers
 from unicornn.lab import tasks
-from unicornn.lab.training import evaluate, resolve, train
+from unicornn.lab.training import resolve
 
 RECALL, ADDING = tasks.find("recall"), tasks.find("adding")
 both_tasks = pytest.mark.parametrize("task", [RECALL, ADDING], ids=lambda task: task.name)
@@ -66,14 +66,3 @@ def test_lengths_grow_in_stages(stages):
     assert lengths == [20, 20, 40, 40, 100, 100]
     assert len(splits.valid.batch(torch.tensor([0]), -1).u) == len(splits.test.batch(torch.tensor([0]), -1).u) == 100
     assert len(load(RECALL, N=100, short_steps=20, short_epochs=1).train.batch(torch.tensor([0]), 0).u) == 20
-
-
-def test_a_run_with_stages_is_resumed(tmp_path):
-    def config(epochs):
-        small = {"N": 60, "sequences": 8, "held_out": 4, "epochs": epochs, "hidden_size": 4}
-        return resolve(RECALL, settings=small | {"short_epochs": "1,1", "short_steps": "20,40"})
-
-    assert train(config(2), tmp_path / "run").result["epochs"] == 2
-    resumed = train(config(4), tmp_path / "run", resume=True)
-    assert resumed.result["epochs"] == 4
-    assert evaluate(resumed, "valid")[0] == resumed.result["valid"]

@@ -1,13 +1,9 @@
 """IMDB: tokens, vocabulary, vectors, padding."""
 
 import shutil
-import sys
-from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
@@ -50,22 +46,6 @@ def test_the_vocabulary_is_that_of_the_training_set(small_imdb):
             assert (rare == imdb.UNK).all()
 
 
-def test_the_vocabulary_has_the_most_frequent_words(small_imdb, monkeypatch):
-    monkeypatch.setattr(imdb, "WORDS", 10)
-    splits = helpers.load(TASK, small_imdb)
-    assert splits.embedding.shape == (12, 100)
-    reviews = [*helpers.texts()["train", "neg"], *helpers.texts()["train", "pos"]]
-    counts = Counter(word for row in splits.train.rows for word in reviews[row].split())
-    expected = sorted(helpers.COMMON, key=lambda w: (-counts[w], w))[:10]
-    assert splits.embedding[2:, 0].tolist() == [helpers.COMMON.index(w) + 1.0 for w in expected]
-
-
-def test_words_without_a_vector_depend_on_the_seed(small_imdb):
-    first, second = (helpers.load(TASK, small_imdb, seed).embedding for seed in (0, 1))
-    assert torch.equal(first[2:40], second[2:40])
-    assert not torch.equal(first, second)  # words without a vector
-
-
 def test_padding_may_be_part_of_the_input(small_imdb):
     honoured, padded = (helpers.load(TASK, small_imdb, lengths=how).test for how in ("honoured", "padded"))
     assert torch.equal(honoured.sizes, helpers.everything(honoured).lengths)
@@ -92,17 +72,6 @@ def test_damaged_reviews(small_imdb, damage, message):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["word0 1 2 3\n", "the " + "1 " * 99 + "1\n", "word0 " + "1 " * 99 + "x\n", ""],
-    ids=["few numbers", "no known word", "not a number", "empty"],
-)
-def test_damaged_vectors(small_imdb, content):
-    (small_imdb.data / "glove/glove.6B.100d.txt").write_text(content)
-    with pytest.raises(CorruptData, match=r"glove\.6B\.100d\.txt: "):
-        helpers.load(TASK, small_imdb)
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("I don't, can't, won't!", "i do n't , ca n't , wo n't !"),
@@ -118,12 +87,6 @@ def test_tokens(text, expected):
     assert tokenise(text) == expected.split()
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8", max_codepoint=0x2FF), max_size=40))
-def test_tokens_lose_no_character(text):
-    text = text.replace("<br />", "")
-    assert "".join(tokenise(text)) == "".join(text.lower().split())
-
-
 def test_spacy_keeps_case_and_marks_and_has_a_separate_cache(small_imdb):
     pytest.importorskip("spacy")
     split, version = imdb.spacy_tokeniser()
@@ -134,20 +97,6 @@ def test_spacy_keeps_case_and_marks_and_has_a_separate_cache(small_imdb):
     assert 0 in ours.train.rows
     marks = set(split("<br /><br />"))  # of the empty review
     assert len(theirs.embedding) == len(ours.embedding) + 3 + len(marks)
-
-
-def test_spacy_missing(small_imdb, monkeypatch):
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match=r"^tokens: .*pip install spacy"):
-        helpers.load(TASK, small_imdb, tokens="spacy")
-
-
-def test_variant_authors():
-    config = resolve(TASK, variant="authors")
-    options = {"lengths": "padded", "tokens": "spacy", "embedding_dropout": 0.65, "split_seed": 0}
-    assert config.task_options == options
-    training = config.training
-    assert (training.lr, training.batch_size, training.eval_batch_size, training.epochs) == (1.64e-4, 32, 32, 50)
 
 
 def test_word_vectors_have_a_separate_dropout_rate_and_epsilon(small_imdb):
@@ -164,17 +113,3 @@ def test_word_vectors_have_a_separate_dropout_rate_and_epsilon(small_imdb):
             assert group["eps"] == (1e-4 if words else 1e-8)
     with pytest.raises(ValueError, match=r"embedding_dropout: expected a number in \[0, 1\)"):
         initial_network(TASK, resolve(TASK, settings={"embedding_dropout": 1.0}), splits.embedding)
-
-
-@pytest.mark.slow
-def test_real_data(real):
-    splits = helpers.load_real(TASK, real)
-    assert helpers.sizes(splits) == [17_500, 7_500, 25_000]
-    assert splits.embedding.shape == (25_002, 100)
-    u, target, lengths = helpers.everything(splits.test)
-    assert target.bincount().tolist() == [12_500, 12_500]
-    assert int(lengths.min()) >= 1
-    within = torch.arange(len(u))[:, None] < lengths
-    assert float((u[within] == imdb.UNK).float().mean()) < 0.03
-    with_vector = (splits.embedding[2:].std(1) < 0.85).float().mean()  # GloVe's are smaller than N(0, 1)
-    assert float(with_vector) > 0.95

@@ -76,10 +76,9 @@ def test_only_training_recordings_change(speech_source):
 def test_damaged_files(speech_source):
     source, made = speech_source
     path = source.data / "speech/dataset/zero/00000001_NO_01.wav"
-    for content, reason in [(b"", "sound file"), (b"x" * 99, "sound file")]:
-        path.write_bytes(content)
-        with pytest.raises(CorruptData, match=reason):
-            helpers.load(DIGITS, source)
+    path.write_bytes(b"x" * 99)
+    with pytest.raises(CorruptData, match="sound file"):
+        helpers.load(DIGITS, source)
     soundfile.write(path, np.zeros((50, 2)), speech.RATE)
     with pytest.raises(CorruptData, match="one channel"):
         helpers.load(DIGITS, source)

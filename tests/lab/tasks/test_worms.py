@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from reproduction.by_hand import right_in
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
-from unicornn.lab.data._ts import read_ts
-from unicornn.lab.tasks._views import mean_and_deviation, moments
 
 EIGENWORMS, WORMS44 = tasks.find("eigenworms"), tasks.find("worms44")
 
@@ -81,41 +78,6 @@ def test_worms44(worms44_source):
     assert sorted(tested) == list(range(22))
 
 
-def test_worms44_subsampling(worms44_source):
-    """The shorter recording has its own last entries, and those random times that are within it."""
-    source, _, _ = worms44_source
-
-    def shortest(**options):
-        for split in helpers.load(WORMS44, source, **options)[:3]:
-            if 13 in split.rows:
-                return split.batch(torch.from_numpy(np.flatnonzero(split.rows == 13)), -1)
-
-    whole = shortest()
-    assert whole.u.shape == (55, 1, 6)
-    last = shortest(subsample="last", entries=20)
-    assert last.lengths is None
-    assert torch.equal(last.u, whole.u[-20:])
-    nearly = shortest(subsample="last", entries=58)
-    assert nearly.lengths.tolist() == [55]
-    assert torch.equal(nearly.u, whole.u)
-    some = shortest(subsample="random", entries=50)
-    assert int(some.lengths) < 50
-    assert torch.isin(some.u, whole.u).all()
-
-
-def test_a_truncated_worms44_file_is_named(worms44_source):
-    path = worms44_source[0].data / "worms44/worms44.npz"
-    path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(CorruptData, match=r"worms44\.npz: "):
-        helpers.load(WORMS44, worms44_source[0])
-
-
-def test_the_deviation_of_a_constant_channel_is_one():
-    mean, deviation = mean_and_deviation(moments(np.full((4, 10, 1), 7.3)), np.arange(4))
-    assert float(mean[0]) == pytest.approx(7.3)
-    assert float(deviation[0]) == 1
-
-
 def test_worms44_without_a_fold_for_validation(worms44_source):
     source, _, labels = worms44_source
     train, valid, test = helpers.load(WORMS44, source, validation="training")[:3]
@@ -124,24 +86,3 @@ def test_worms44_without_a_fold_for_validation(worms44_source):
     apart = helpers.load(WORMS44, source)
     assert len(apart.train) + len(apart.valid) == len(train)
     assert torch.equal(helpers.everything(apart.test).target, helpers.everything(test).target)
-
-
-def test_deviations_alone_classify_strains_that_differ_in_strength(worms44_source):
-    source, _, labels = worms44_source
-    path = source.data / "worms44/worms44.npz"
-    arrays = dict(np.load(path))
-    strength = 20.0 ** np.array([[c == k for c in range(6)] for k in range(5)])
-    arrays["values"] = arrays["values"] * strength[np.repeat(labels, arrays["lengths"])].astype(np.float32)
-    np.savez(path, **arrays)
-    right, tested = zip(*(right_in(fold, source) for fold in range(5)), strict=True)
-    assert sum(right) == sum(tested) == 22
-
-
-def test_real_ts(real):
-    """A real file of the archive that EigenWorms is in."""
-    path = real.data / "uea" / "AtrialFibrillation_TRAIN.ts"
-    if not path.exists():
-        pytest.skip("no uea/AtrialFibrillation_TRAIN.ts in UNICORNN_DATA")
-    u, labels = read_ts(path)
-    assert u.shape == (15, 640, 2)
-    assert sorted(set(labels.tolist())) == ["n", "s", "t"]

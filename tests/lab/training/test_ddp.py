@@ -80,17 +80,3 @@ def test_the_run_of_a_killed_worker_resumes(tmp_path):
     interrupted([*command, "killed"], tmp_path, "killed/last.ckpt", signal.SIGKILL)
     run([*command, "killed", "--resume"], tmp_path)
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "killed"))
-
-
-ABORTS = "import atexit, os; atexit.register(os.abort)"  # as if a thread released a tensor during finalisation
-LEAVES = "from unicornn.lab.training._processes import leave; print('done', end=''); leave()"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGABRT")
-@pytest.mark.parametrize(("more", "status"), [({"TORCHELASTIC_RUN_ID": "1"}, 0), ({}, -6)])
-def test_a_worker_ends_before_the_interpreter_is_finalised(more, status):
-    done = subprocess.run(
-        [sys.executable, "-c", f"{ABORTS}; {LEAVES}"], env=os.environ | more, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == status, done.stderr
-    assert status or done.stdout == "done"

@@ -3,9 +3,7 @@
 import dataclasses
 import math
 import os
-import re
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -13,23 +11,18 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from typer.testing import CliRunner
 
 from tests.lab.training import helpers
 from tests.lab.training.helpers import BIAS, after_each_step, config, evaluate, load_network, same, train, weights
 from unicornn import suggest_dt
 from unicornn.baselines import MODELS
 from unicornn.errors import BadValue, Diverged
-from unicornn.lab import cli, tasks, training
-from unicornn.lab._lock import locked
+from unicornn.lab import tasks, training
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.errors import InUse, NotARun, RunExists
 from unicornn.lab.tasks import Sequences
-from unicornn.lab.training import _metrics
-from unicornn.lab.training._checkpoint import read
 from unicornn.lab.training._evaluate import initial_network
-from unicornn.lab.training._train import with_time_step
 from unicornn.lab.training._trainer import make_optimizer
 from unicornn.models import Network
 
@@ -83,19 +76,6 @@ def test_every_baseline_trains(tmp_path, model):
     assert 0 <= run.result["test"] <= 1
 
 
-def test_of_equally_good_epochs_the_one_with_the_least_loss_is_kept(tmp_path, monkeypatch):
-    measured = _metrics.loss_and_metric
-    monkeypatch.setattr(_metrics, "loss_and_metric", lambda kind, sums: (measured(kind, sums)[0], 0.5))
-    run = train(config(epochs=4, lr=0.02), tmp_path / "run")
-    assert run.result["best_epoch"] == run.metrics["epoch"][run.metrics["valid_loss"].argmin()] > 1
-
-
-def test_layers_that_do_not_learn(tmp_path):
-    one, two = (train(config(epochs=n, lr=0.02, layers_rate=0), tmp_path / f"{n}") for n in (1, 2))
-    for name, t in one.weights().items():
-        assert torch.equal(t, two.weights()[name]) == name.startswith("rnn.")
-
-
 @pytest.mark.parametrize(
     ("settings", "slow"),
     [({"layers_rate": 0.1}, "rnn."), ({"model": "exprnn"}, "W.parametrizations.weight.original")],  # its publication's
@@ -135,11 +115,6 @@ def test_an_automatic_time_step_is_recorded_and_resumed(tmp_path):
     assert training.train(longer, tmp_path / "run", resume=True).result["epochs"] == 2
 
 
-def test_a_given_time_step_stays():
-    given = config(dt=0.3)
-    assert with_time_step(given, lambda: 0.1) is given
-
-
 def test_a_run_is_not_overwritten(run_copy):
     before = helpers.files(run_copy)
     with pytest.raises(RunExists, match="--resume"):
@@ -164,38 +139,6 @@ def test_one_process_at_a_time(tmp_path):
     assert not (run.path / "lock").exists()
 
 
-def test_the_lock_of_a_dead_process_is_free(tmp_path):
-    code = "import sys, time, pathlib; from unicornn.lab._lock import locked\nwith locked(pathlib.Path(sys.argv[1])): print(1); time.sleep(99)"  # noqa: E501
-    process = subprocess.Popen([sys.executable, "-uc", code, str(tmp_path / "run")], stdout=subprocess.PIPE)
-    process.stdout.readline()
-    with pytest.raises(InUse, match=f"process {process.pid}"), locked(tmp_path / "run"):
-        pass
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    with locked(tmp_path / "run"):
-        assert f"process {os.getpid()}" in (tmp_path / "run/lock").read_text()
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("kind", ["symlink", "fifo", "folder"])
-@pytest.mark.parametrize("command", [("train", helpers.__file__), ("fit", "series.npz", "--target", "y")])
-def test_a_lock_that_is_not_a_regular_file(tmp_path, monkeypatch, kind, command):
-    monkeypatch.chdir(tmp_path)
-    np.savez("series.npz", X=np.eye(6), y=["a", "b"] * 3)
-    other, lock = tmp_path / "other", tmp_path / "run/lock"
-    other.write_text("precious")
-    lock.parent.mkdir()
-    {"symlink": lambda: lock.symlink_to(other), "fifo": lambda: os.mkfifo(lock), "folder": lock.mkdir}[kind]()
-    before = lock.lstat()
-    error = CliRunner().invoke(cli.app, [*command, "--out", "run"]).exception
-    assert isinstance(error, BadValue)
-    assert re.match(r"out: .*lock must be a regular file", str(error))
-    assert other.read_text() == "precious"
-    assert lock.lstat() == before
-    assert [path.name for path in lock.parent.iterdir()] == ["lock"]
-
-
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_inputs_that_are_not_finite_are_named_and_end_the_run(tmp_path, split):
     def load(source, options, seed):
@@ -216,18 +159,6 @@ def test_nan_stops_with_its_position_and_a_remedy(run_copy):
         train(config(epochs=2), run_copy, resume=True)
     assert same(before, weights(run_copy))
     assert len(Run(run_copy).metrics) == 1
-
-
-def test_weights_lost_in_the_last_batch_are_not_the_best(tmp_path):
-    def lose(trainer):
-        if trainer.step == 14:
-            trainer.network.get_parameter(BIAS).data.fill_(math.nan)
-
-    with after_each_step(lose), pytest.raises(Diverged, match=rf"^weights: .* {BIAS} .*in epoch 2\. .*--set"):
-        train(config(epochs=2), tmp_path / "run")
-    assert not Run(tmp_path / "run").finished
-    assert all(t.isfinite().all() for t in weights(tmp_path / "run").values())
-    assert len(read(tmp_path / "run/last.ckpt").about["history"]) == 1
 
 
 def test_an_overflowing_gradient_stops_the_run_before_the_step(tmp_path):
