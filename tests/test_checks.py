@@ -22,7 +22,6 @@ def short(value):
     ("name", "value", "error"),
     [
         ("input_size", 0, ValueError),
-        ("input_size", 2.0, TypeError),
         ("hidden_size", -3, ValueError),
         ("hidden_size", True, TypeError),
         ("num_layers", 0, ValueError),
@@ -30,11 +29,8 @@ def short(value):
         ("dt", "0.1", TypeError),
         ("alpha", -1, ValueError),
         ("alpha", NAN, ValueError),
-        ("alpha", None, TypeError),
         ("dropout", 1.0, ValueError),
-        ("dropout", -0.1, ValueError),
         ("skip_layers", 1, ValueError),
-        ("skip_layers", -2, ValueError),
         ("gradient", "inverse", ValueError),
         ("backend", "cuda", ValueError),
         ("init", "wide", ValueError),
@@ -48,12 +44,6 @@ def test_constructor_arguments(name, value, error):
         UnICORNN(**{"input_size": 3, "hidden_size": 4, "num_layers": 2} | {name: value})
 
 
-@pytest.mark.parametrize("dtype", ["float32", int, torch.int64, torch.complex64])
-def test_time_steps_have_a_floating_dtype(dtype):
-    with pytest.raises(TypeError, match=r"^dtype: expected"):
-        functional.time_steps([torch.zeros(3)], 0.1, dtype)
-
-
 def packed_as(data=packed.data, sizes=packed.batch_sizes, order=None, back=None):
     return PackedSequence(data, sizes, order, back)
 
@@ -62,9 +52,7 @@ def packed_as(data=packed.data, sizes=packed.batch_sizes, order=None, back=None)
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        ({"input": u.numpy()}, TypeError),
         ({"input": u[0, 0]}, ValueError),
-        ({"input": u[None]}, ValueError),
         ({"input": u[..., :2]}, ValueError),
         ({"input": u[:0]}, ValueError),
         ({"input": u.double()}, TypeError),
@@ -73,7 +61,6 @@ def packed_as(data=packed.data, sizes=packed.batch_sizes, order=None, back=None)
         ({"input": packed_as(data=packed.data[:, :2])}, ValueError),
         ({"input": packed_as(order=torch.tensor([0, 0]), back=torch.tensor([0, 0]))}, ValueError),
         ({"state": zero}, TypeError),
-        ({"state": (zero,)}, TypeError),
         ({"state": (zero[:1], zero)}, ValueError),
         ({"state": (zero, zero.double())}, (TypeError, ValueError)),
         ({"state": (zero, zero), "input": u[:, 0]}, ValueError),
@@ -81,14 +68,11 @@ def packed_as(data=packed.data, sizes=packed.batch_sizes, order=None, back=None)
         ({"lengths": [6, 7]}, ValueError),
         ({"lengths": [0, 6]}, ValueError),
         ({"lengths": torch.tensor([1.0, 2.0])}, TypeError),
-        ({"lengths": "66"}, TypeError),
         ({"lengths": [6], "input": u[:, 0]}, ValueError),
         ({"lengths": [6, 3], "input": packed}, ValueError),
         ({"output": "first"}, ValueError),
-        ({"output": 3}, TypeError),
         ({"output": torch.tensor([6])}, ValueError),
         ({"output": torch.tensor([-1])}, ValueError),
-        ({"output": torch.tensor([0.5])}, TypeError),
         ({"output": torch.zeros(2, 3, dtype=torch.long)}, ValueError),
         ({"output": torch.zeros(1, 1, dtype=torch.long), "input": u[:, 0]}, ValueError),
         ({"output": torch.tensor([5]), "lengths": [6, 3]}, ValueError),
@@ -141,16 +125,12 @@ def test_the_fast_step_never_reads_invalid_memory():
 
 def test_arguments_of_the_functions():
     w, V, b, c = [torch.rand(4)] * 2, [torch.rand(4, 3), torch.rand(4, 4)], [torch.rand(4)] * 2, [torch.rand(4)] * 2
-    good, long = Weights(w, V, b, c), [[t.long() for t in letter] for letter in (w, V, b, c)]
+    good = Weights(w, V, b, c)
     for input, weights, options, error, name in (
         (u, Weights(w, V[:1], b, c), {}, ValueError, "w, V, b, c"),
         (u, Weights(w, [V[0]] * 2, b, c), {}, ValueError, r"V\[1\]"),
-        (u.long(), Weights(*long), {}, TypeError, ".*"),
-        (u, Weights(w, V, b, c, [None]), {}, ValueError, "Lambda"),
         (u, Weights(w, V, b, c, [None, torch.rand(4, 3)]), {}, ValueError, "Lambda"),
         (u, good, {"mask": torch.ones(2, 2)}, ValueError, "mask"),
-        (None, good, {}, TypeError, "input"),
-        (u[..., :2], good, {}, ValueError, "input"),
         (u, tuple(good), {}, TypeError, "weights"),
     ):
         with pytest.raises(error, match=f"^{name}: expected"):

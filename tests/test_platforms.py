@@ -1,18 +1,12 @@
 """Other operating systems, simulated: modules that exist only on Unix are hidden or replaced."""
 
-import mmap
 import os
 import subprocess
 import sys
-import types
 
 import pytest
-import torch
 
-import unicornn
 from unicornn import _files
-from unicornn._ops.cpu import memory
-from unicornn.lab.bench import _measure as measure
 
 HIDE = """
 import sys
@@ -37,22 +31,3 @@ def test_windows_processes_are_not_killed_by_the_check(monkeypatch):
     monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("on Windows this ends the process"))
     assert not _files._abandoned(f".unicornn-{_files.socket.gethostname()}-{os.getpid()}-0")
-
-
-def test_large_blocks_need_no_madvise(monkeypatch):
-    monkeypatch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
-    memory._madvise.cache_clear()
-    try:
-        layer = unicornn.UnICORNN(1, 8, gradient="stored")
-        layer(torch.randn(40_000, 4, 1))[0].mean().backward()
-    finally:
-        memory._madvise.cache_clear()
-
-
-def test_peak_memory_without_proc_and_getrusage(monkeypatch):
-    info = types.SimpleNamespace(peak_wset=3 << 20)
-    process = types.SimpleNamespace(memory_info=lambda: info)
-    monkeypatch.setattr(measure, "Path", lambda _: types.SimpleNamespace(exists=lambda: False))
-    monkeypatch.setitem(sys.modules, "resource", None)
-    monkeypatch.setitem(sys.modules, "psutil", types.SimpleNamespace(Process=lambda: process))
-    assert measure.peak() == 3

@@ -5,8 +5,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unicornn.baselines import SignatureNCDE
 from unicornn.baselines.sign_ncde import log_signatures
@@ -79,41 +77,6 @@ def test_layer_is_the_numpy_loop(step, depth, hidden_layers):
         close(output[:N, i].detach(), expected)
         close(h[0, i].detach(), expected[-1])
         assert count[0, i] == (N - 1) % step + 1
-
-
-@given(
-    step=st.integers(1, 6),
-    depth=st.integers(1, 3),
-    L=st.integers(1, 2),
-    pieces=st.lists(st.lists(st.integers(1, 7), min_size=2, max_size=2), min_size=1, max_size=4),
-    seed=st.integers(0, 99),
-)
-def test_sequences_cut_at_different_steps_continue_exactly(step, depth, L, pieces, seed):
-    torch.manual_seed(seed)
-    baseline = SignatureNCDE(d, m, L, step=step, depth=depth, dtype=torch.float64)
-    totals = [sum(p[i] for p in pieces) for i in range(2)]
-    u, state, ends, outputs = draw(max(totals), 2, d), None, [0, 0], [[], []]
-    for lengths in pieces:
-        piece = torch.full((max(lengths), 2, d), torch.nan, dtype=torch.float64)
-        for i, N in enumerate(lengths):
-            piece[:N, i] = u[ends[i] : ends[i] + N, i]
-            ends[i] += N
-        output, state = baseline(piece, state, lengths)
-        for i, N in enumerate(lengths):
-            outputs[i].append(output[:N, i])
-    whole, final = baseline(u, lengths=totals)
-    for i, N in enumerate(totals):
-        close(torch.cat(outputs[i]), whole[:N, i])
-    for t, s in zip(state, final, strict=True):
-        close(t, s)
-
-
-@pytest.mark.parametrize("count", [-1.0, 5.0, float("nan")])
-def test_impossible_numbers_of_samples_are_rejected(count):
-    baseline = make(step=4)
-    h, samples, _ = baseline(draw(2, b, d))[1]
-    with pytest.raises(ValueError, match=r"^state\[2\]: "):
-        baseline(draw(2, b, d), (h, samples, torch.full((1, b, 1), count, dtype=torch.float64)))
 
 
 def test_error_without_the_library_says_how_to_install_it(monkeypatch):

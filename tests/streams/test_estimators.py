@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unicornn.errors import BadCheckpoint, BadValue, Diverged
+from unicornn.errors import BadCheckpoint, BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.streams import Stream
 
@@ -77,22 +77,6 @@ def test_rejected_models_and_samples(bank, gaps, tmp_path):
     other = UnICORNNClassifier(random_state=1).fit(X, KIND)
     with pytest.raises(BadCheckpoint, match=r"^model: "):
         Stream.load(path, other)
-
-
-def test_a_failed_prediction_changes_nothing(bank):
-    stream = Stream(bank, window=3, hop=1)
-    stream.push({"a": X[0, :2]})
-    answer = stream._sequences.answer  # type: ignore[attr-defined]
-
-    def fails(x):
-        raise Diverged("no answer")
-
-    stream._sequences.answer = fails  # type: ignore[attr-defined]
-    with pytest.raises(Diverged):
-        stream.push({"b": X[1, :9], "a": X[0, 2:4]})
-    stream._sequences.answer = answer  # type: ignore[attr-defined]
-    assert list(stream) == ["a"]
-    np.testing.assert_array_equal(stream.push({"a": X[0, 2]})["a"], bank.predict_proba([X[0, :3].T])[0])
 
 
 def test_segments_need_a_window():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.lab.tasks import helpers
-from unicornn.errors import CorruptData, MissingData
+from unicornn.errors import CorruptData
 from unicornn.lab import tasks
 from unicornn.lab.data import Source
 
@@ -77,17 +77,6 @@ def test_damaged_rows(edited, name, change, message):
     """Missing rows would shift the signals against the targets."""
     with pytest.raises(CorruptData, match=message):
         helpers.load(RR, edited({name: change}))
-
-
-def test_missing_and_empty_files(edited):
-    source = edited({})
-    path = source.data / "bidmc/bidmc_csv" / NUMERICS
-    path.unlink()
-    with pytest.raises(MissingData, match=r"(?s)bidmc_09_Numerics\.csv.*physionet\.org.*sha256:"):
-        helpers.load(RR, source)
-    path.write_text("")
-    with pytest.raises(CorruptData, match=NUMERICS):
-        helpers.load(RR, source)
 
 
 @pytest.mark.parametrize("later", [-2, 0, 1])

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from tests.lab.tasks import helpers
-from unicornn.errors import CorruptData, MissingData
 from unicornn.lab import tasks
 
 EIGENWORMS, WORMS44 = tasks.find("eigenworms"), tasks.find("worms44")
@@ -45,16 +44,6 @@ def test_subsampling(eigenworms_source):
     for how, entries in (("random", 51), ("last", 0)):
         with pytest.raises(ValueError, match=r"^entries: "):
             test_set(subsample=how, entries=entries)
-
-
-def test_missing_and_damaged_eigenworms_files(eigenworms_source):
-    source, u, labels = eigenworms_source
-    helpers.ts(source.data / "uea/EigenWorms_TEST.ts", u[25:, :40], list(map(str, labels[25:])))
-    with pytest.raises(CorruptData, match=r"EigenWorms_TEST\.ts \(40, 6\)"):
-        helpers.load(EIGENWORMS, source)
-    (source.data / "uea/EigenWorms_TEST.ts").unlink()
-    with pytest.raises(MissingData, match=r"(?s)EigenWorms_TEST\.ts.*timeseriesclassification\.com"):
-        helpers.load(EIGENWORMS, source)
 
 
 def test_worms44(worms44_source):
