@@ -56,6 +56,42 @@ def test_states_and_gradients_are_within_their_bounds(data):
         assert largest <= limits.gradient
 
 
+def test_gradient_bound_is_neither_proven_nor_true_for_two_layers():
+    """The top layer has w = 0, so γ is small; the proof ignores paths in time through the first layer."""
+    layer = UnICORNN(1, 1, 2, dt=1e-3, alpha=0.1, dtype=torch.float64)
+    with torch.no_grad():
+        for letter, values in (("w", (-1e4, 0.0)), ("c", (30.0, 30.0)), ("V", (1.0, 1.0)), ("b", (0.0, 0.0))):
+            for parameter, value in zip(getattr(layer, letter), values, strict=True):
+                parameter.fill_(value)
+    N, target = 315, 1.0
+    with pytest.warns(RuntimeWarning, match="up to no steps"):
+        limits = theory.bounds(layer, N, target)
+    assert limits.steps >= N  # the proof of Suppl. Eq. (7) covers all steps
+    assert not limits.proven
+    loss = (layer(torch.zeros(N, 1, 1, dtype=torch.float64))[0] - target).square().sum() / 2 / N
+    largest = max(float(g.abs().max()) for g in torch.autograd.grad(loss, list(layer.parameters())))
+    assert limits.gradient == pytest.approx(125, rel=0.01)
+    assert largest > 50 * limits.gradient
+    assert largest <= limits.gradient_always < 1e30
+
+
+def test_state_bound_is_false_at_long_times():
+    """For a resonant square wave the amplitude grows as 2t/π, the bound as √t; the bound for any length grows as t."""
+    N, layer = 3000, UnICORNN(1, 1, dt=0.05, alpha=1.0, dtype=torch.float64)
+    with torch.no_grad():
+        layer.w[0].fill_(0.0)
+        layer.V[0].fill_(1.0)
+        layer.c[0].fill_(30.0)
+    u = 20 * torch.sign(torch.sin(0.05 * torch.arange(N) + 0.01)).double()[:, None, None]
+    with pytest.warns(RuntimeWarning, match="proven up to 7 steps"):
+        limits = theory.bounds(layer, N)
+    y = theory.orbits(layer, u)[0].y[1:, 0, 0].abs()
+    passed = (y > limits.y).nonzero()
+    assert 700 < int(passed[0]) < 1000
+    assert bool((y <= limits.y_always).all())
+    assert (y / limits.y_always)[-500:].max() > 0.6  # 2/π: a square wave nearly attains it
+
+
 def test_constants_are_the_papers():
     layer = UnICORNN(2, 3, 2, dt=0.01, alpha=0.5, dtype=torch.float64)
     torch.nn.init.constant_(layer.w[1], -3.0)

@@ -6,14 +6,7 @@ Where the measured power is not the paper's, the test states which it is; docs/t
 import pytest
 import torch
 
-from benchmarks.theory import (
-    STACKS,
-    initial_state,
-    network,
-    order,
-    papers_exponent,
-    signal,
-)
+from benchmarks.theory import STACKS, formula_error, initial_state, network, order, papers_exponent, signal
 from unicornn import theory
 
 DTS = (2e-3, 1e-3, 5e-4)
@@ -68,6 +61,23 @@ def test_powers_at_a_given_time(L, S):
     assert abs(order("formula", L, S, "time", DTS) - expected) < 0.05
     assert S or expected == papers_exponent(L)
     assert 0.95 < order("exact", L, S, "time", DTS) < 1.2
+
+
+def test_the_papers_example_of_residual_connections():
+    assert papers_exponent(7) == 13
+    assert papers_exponent(7, 3) == 5  # as the paper counts, over S layers
+    assert 2 * shortest_path_layers(7, 3) - 1 == 7  # as its equation connects them
+    assert 2 * shortest_path_layers(7, 2) - 1 == 5
+
+
+@pytest.mark.parametrize("L", [1, 2, 3])
+def test_relative_error_of_the_formula_over_few_steps_is_of_order_dt_squared(L):
+    assert abs(order(formula_error, L, 0, "steps", DTS) - (2 * L + 2)) < 0.1
+
+
+def test_relative_error_of_the_formula_at_a_given_time_is_of_order_one():
+    """Not Δt², as the paper states: over a time of order one, the product of n matrices 1 + Δt C is not 1 + n Δt C."""
+    assert abs(order(formula_error, 1, 0, "time", DTS) - 1) < 0.05
 
 
 @pytest.mark.parametrize("arguments", [{"target": torch.zeros(2)}, {"target": "0"}, {"method": "all"}])

@@ -49,6 +49,22 @@ def test_logarithms_far_beyond_float64(monkeypatch):
     assert float(growth.exponents) == pytest.approx(factor, rel=1e-6)
 
 
+def test_exponent_of_a_driven_neuron_is_positive():
+    """Exponents as small as 1e-4 are resolved."""
+    torch.manual_seed(0)
+    N, a, w = 100_000, 0.05, 1.0
+    layer = UnICORNN(1, 1, dt=2 * a, alpha=1.0)
+    with torch.no_grad():
+        layer.w[0].fill_(w)
+        layer.c[0].zero_()
+        layer.V[0].fill_(0.3)
+    growth = theory.gradient_growth(layer, torch.randn(N, 8, 1))
+    assert 1e-4 < growth.exponent < 4e-4
+    with torch.no_grad():
+        layer.w[0].zero_()  # a linear oscillator
+    assert abs(theory.gradient_growth(layer, torch.randn(N, 8, 1)).exponent) < 1e-6
+
+
 def test_suggested_dt_in_closed_form():
     dts = [suggest_dt(N) for N in (10**4, 10**5, 10**6)]
     assert dts[0] / dts[1] == pytest.approx(10 ** (2 / 3))

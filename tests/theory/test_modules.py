@@ -58,6 +58,15 @@ def test_profile_is_the_gradient(name):
     torch.testing.assert_close(profile, expected, rtol=1e-8, atol=1e-12)
 
 
+def test_over_long_sequences_rnns_forget_and_unicornn_does_not():
+    u, nets = torch.randn(10_000, 1, 2), modules()
+    profiles = {name: theory.gradient_profile(nets[name], u) for name in ("UnICORNN", "LSTM", "RNN")}
+    far = {name: float(p[:1000].mean() / p[-100:].mean()) for name, p in profiles.items()}
+    assert far["UnICORNN"] > 0.01
+    assert far["LSTM"] < 1e-20
+    assert far["RNN"] < 1e-20
+
+
 @pytest.mark.parametrize("r", [0.9, 1.0, 1.02])
 def test_lyapunov_exponent_of_a_linear_module(r):
     exponent = theory.lyapunov_exponent(Linear(r), torch.randn(400, 2, 3))

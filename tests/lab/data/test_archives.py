@@ -6,6 +6,7 @@ import lzma
 import os
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,14 @@ def links_in_tar(path):
 def test_links_are_skipped(tmp_path, make):
     make(tmp_path / "links")
     assert list(members(tmp_path / "links", "*.txt")) == [("links/c.txt", b"c")]
+
+
+@pytest.mark.parametrize("read", [lambda path: list(members(path, "*")), lambda path: opened(path).__enter__()])
+def test_pipes_and_devices_are_rejected(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(CorruptData, match="expected a file or a folder"):
+            read(path)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,9 +1,6 @@
 """idx, .npz, CIFAR-10 and .ts files, valid and malformed."""
 
 import gzip
-import io
-import re
-import zipfile
 
 import numpy as np
 import pytest
@@ -52,28 +49,13 @@ def test_npz(tmp_path):
         read_npz(path, "c")
 
 
-def npy():
-    """An array that is not in an .npz."""
-    file = io.BytesIO()
-    np.save(file, np.zeros(3))
-    return file.getvalue()
-
-
-def hostile_npz(path, header=b"", pickled=False):
-    if pickled:
-        np.savez(path, a=np.array([print], dtype=object))
-        return
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(5000))
-
-
 @pytest.mark.parametrize(
     "make",
     [
         lambda path: path.write_bytes(b"PK\x03\x04 and so on"),
-        lambda path: hostile_npz(path, pickled=True),
-        lambda path: hostile_npz(path, b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,), }".ljust(118)),
+        lambda path: np.savez(path, a=np.array([print], dtype=object)),
     ],
+    ids=["damaged", "pickled"],
 )
 def test_npz_malformed(tmp_path, make):
     make(tmp_path / "x.npz")
@@ -112,12 +94,7 @@ def test_ts(tmp_path):
     "change",
     [
         lambda text: text[:-40],
-        lambda text: text.replace("@data\n", "@data\n?,"),
         lambda text: text.replace(",", ",?,", 1),
-        lambda text: text[: text.index("@data\n") + 6],
-        lambda text: re.sub(
-            r"^(-?[\d.]+),", r"(0,\1),(7,", text.replace("@timeStamps false", "@timeStamps true"), flags=re.M
-        ),
     ],
 )
 def test_ts_malformed(tmp_path, change):
