@@ -15,22 +15,27 @@ from unicornn._ops.triton import recurrence as gpu
 from unicornn._state import value
 
 
-class Triton(gpu.Recurrence):
-    """With short chunks: the interpreter takes a hundredth of a second for a step."""
+class Adjoint(adjoint.Recurrence):
+    """With short chunks, like the next: plain PyTorch and the interpreter are slow."""
 
+    limits = adjoint.Recurrence.limits._replace(steps=16)
+
+
+class Triton(gpu.Recurrence):
     limits = gpu.LIMITS._replace(steps=16)
 
 
-RUNGS = {"adjoint": partial(Stack, adjoint.Recurrence), "cpu": cpu.Stack, "triton": partial(Stack, Triton)}
-CHUNK = {"adjoint": adjoint.Recurrence.limits.steps, "cpu": cpu.LIMITS.steps, "triton": Triton.limits.steps}
+RUNGS = {"adjoint": partial(Stack, Adjoint), "cpu": cpu.Stack, "triton": partial(Stack, Triton)}
+LONGEST = adjoint.Recurrence.limits.steps  # for which the cases are written
+CHUNK = {"adjoint": Adjoint.limits.steps, "cpu": cpu.LIMITS.steps, "triton": Triton.limits.steps}
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 
 
 def problem(case, rung, dtype):
     """The case, shortened where chunks are shorter, so that it has the same number of them."""
     size = dict(CASES[case])
-    spare = CHUNK["adjoint"] - CHUNK[rung]
-    if spare and size.get("N", 0) > CHUNK["adjoint"]:
+    spare = LONGEST - CHUNK[rung]
+    if spare and size.get("N", 0) > LONGEST:
         size["N"] -= spare
         size["lengths"] = [n - spare for n in size["lengths"]] if "lengths" in size else None
     return Problem(**size, dtype=dtype).to(GPU if rung == "triton" else "cpu")

@@ -35,7 +35,7 @@ def models(draw):
 
 
 @given(models(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_samples_that_are_taken_back_leave_no_trace(chosen, data):
     net, options, reversible = chosen
     n, k = data.draw(st.integers(0, 30)), data.draw(st.integers(1, 30))
@@ -50,7 +50,7 @@ def test_samples_that_are_taken_back_leave_no_trace(chosen, data):
 
 
 @given(models(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_corrected_samples_leave_no_trace(chosen, data):
     net, options, _ = chosen
     n = data.draw(st.integers(1, 40))

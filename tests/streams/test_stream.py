@@ -48,7 +48,7 @@ def random_pushes(data, series):
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_answers_do_not_depend_on_other_sequences_or_on_the_pushes(data):
     patch = data.draw(st.sampled_from([1, 1, 3]))
     window = data.draw(st.sampled_from([None, (6, 3), (9, 6)]))
