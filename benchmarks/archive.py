@@ -32,6 +32,7 @@ from unicornn._files import atomic_write
 from unicornn.estimators import UnICORNNClassifier
 from unicornn.lab.bench._measure import peak
 from unicornn.lab.fit import read
+from unicornn.lab.report._plots import calibration_error
 
 AEON = {
     "MiniRocket": ("convolution_based", "MiniRocketClassifier"),
@@ -41,7 +42,6 @@ AEON = {
     "RDST": ("shapelet_based", "RDSTClassifier"),
 }
 METHODS = ("UnICORNN", *AEON)
-BINS = 10  # confidence intervals of the calibration error
 
 
 def predictions(method: str, files: tuple[Path, Path], seed: int) -> dict[str, Any]:
@@ -89,22 +89,16 @@ def write_predictions(path: Path, name: str, method: str, seed: int, found: dict
         file.write(text.getvalue().encode())
 
 
-def calibration_error(true: np.ndarray, p: np.ndarray) -> float:
-    """Expected calibration error of the most probable class: mean of |accuracy - confidence| over ten bins."""
-    confidence, hit = p.max(1), p.argmax(1) == true
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    return float(sum(abs((hit[bins == b] - confidence[bins == b]).sum()) for b in range(BINS)) / len(true))
-
-
 def summary(path: Path) -> dict[str, Any]:
     """One row of results/archive.csv, from a file of predictions."""
     with path.open(newline="", encoding="utf-8") as file:
         (name, method, *_), sizes, result, *rows = csv.reader(file)
     true, p = np.array([int(row[0]) for row in rows]), np.array([row[3:] for row in rows], float)
+    error = calibration_error(p.max(1), p.argmax(1) == true)
     return {
         "dataset": name, "method": method, "accuracy": round(float(result[0]), 4), "log_loss":
         round(log_loss(true, p / p.sum(1, keepdims=True), labels=range(p.shape[1])), 4), "calibration_error":
-        round(calibration_error(true, p), 4), "fit_seconds": int(result[1]) / 1000, "predict_seconds":
+        round(error, 4), "fit_seconds": int(result[1]) / 1000, "predict_seconds":
         int(result[2]) / 1000, "megabytes": int(result[4]), "classes": p.shape[1],
     } | {key: int(value) for key, value in (item.split("=") for item in sizes)}  # fmt: skip
 

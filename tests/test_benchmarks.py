@@ -41,11 +41,6 @@ def test_archive(tmp_path, monkeypatch):
     assert (tmp_path / "archive_published.csv").read_text() == "dataset,HC2\nToy,0.9\n"
 
 
-def test_calibration_error():
-    p = np.array([[0.75, 0.25]] * 4 + [[0.45, 0.55]] * 2)
-    assert archive.calibration_error(np.array([0, 0, 0, 1, 1, 1]), p) == pytest.approx(2 * 0.45 / 6)
-
-
 @pytest.fixture
 def toy(monkeypatch):
     X = list(np.random.default_rng(0).normal(size=(12, 30, 1)))

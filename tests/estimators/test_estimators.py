@@ -132,7 +132,7 @@ def test_time_steps_from_the_data():
     assert min(time_step_candidates(slow, 1.0)) < 0.02 < max(time_step_candidates(fast, 1.0))
     assert all(0 < dt < 1.2 for x in (slow, fast, [np.zeros((1, 1))]) for dt in time_step_candidates(x, 1.0))
     X, y, _ = tones(20)
-    estimator = UnICORNNClassifier("network", max_epochs=15, **SMALL).fit(X, y, validation_data=(X, y))
+    estimator = UnICORNNClassifier("network", max_epochs=15, **SMALL).fit(X, y, validation_data=tones(20, 1)[:2])
     assert estimator.dt_ in time_step_candidates([estimator._scaling(x) for x in X], 1.0)
     assert "valid_loss" in estimator.history_[0]
 

@@ -18,6 +18,7 @@ from unicornn.estimators import _network as networks
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._explain import explain
 from unicornn.estimators._explanation import Explanation
+from unicornn.estimators._leakage import Clusters, clusters, count_equal, same_class, warn_of_leakage
 from unicornn.estimators._parts import Parts
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge, clearly_smaller
@@ -120,7 +121,9 @@ class Estimator(Parts, Saved, SeriesTransformer):
             X: Array (n, N) or (n, N, d), list of arrays (N_i, d), or DataFrame with an index (series, time).
             y: Targets (n,); for regression also (n, k).
             sample_weight: Weights (n,) >= 0. Series of weight zero are ignored.
-            validation_data: Pair (X, y) for early stopping and the choice of dt, instead of a fraction of X.
+            validation_data: Pair (X, y) for early stopping and the choice of dt, instead of a fraction of X. There is
+                a warning if its series equal training series, or (with a bank) form tight clusters with them, as
+                overlapping windows of one recording do.
             groups: Group of each series (n,), such as a patient or a machine. Inner splits never divide a group.
         """
         self._check_settings()
@@ -156,10 +159,13 @@ class Estimator(Parts, Saved, SeriesTransformer):
         self.left_out_by_ = "series" if groups is None or len(np.unique(groups)) < 2 else "groups"
         self._errors: np.ndarray | None = None
         self._describe(series, target)
+        self._clusters: Clusters | None = None  # of validation series with training series
         if self.model != "network" or self.scale == "auto":
-            self._fit_bank(series, target, weights, groups)
+            self._fit_bank(series, target, weights, groups, valid)
         else:
             self.scale_ = self.scale
+        if valid is not None:
+            warn_of_leakage(count_equal(series, valid[0]), len(valid[0]), self._clusters)
         if self.model != "bank":
             deadline = None if self.budget is None else start + self.budget
             if valid is not None:
@@ -168,7 +174,9 @@ class Estimator(Parts, Saved, SeriesTransformer):
         self.models_ = ("bank", "network") if self.model == "both" else (self.model,)
         return self
 
-    def _fit_bank(self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any) -> None:
+    def _fit_bank(
+        self, series: Series, target: np.ndarray, weights: np.ndarray, groups: Any, valid: Any = None
+    ) -> None:
         """Fits the bank with each admissible scale; keeps the first unless another has clearly smaller errors."""
         Y = self._ridge_targets(target)
         scales = SCALES if self.scale == "auto" else (self.scale,)
@@ -183,6 +191,9 @@ class Estimator(Parts, Saved, SeriesTransformer):
             ridge = Ridge.fit(F, Y, weights, groups, self._seed, bank._feature_kinds(), KIND_WEIGHTS)
             if i == 0 or clearly_smaller(ridge.errors, self._ridge.errors):
                 self.scale_, self._bank, self._ridge = scale, bank, ridge
+                if valid is not None:
+                    F_new = bank._features(self._scaled(valid[0], scale))
+                    self._clusters = clusters(ridge, F, F_new, same_class(valid[1], target))
         if self.model != "network":
             self.about_["scores"] |= self._finish_ridge(target, weights)
 

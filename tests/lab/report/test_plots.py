@@ -52,3 +52,11 @@ def test_confusion():
     assert [text.get_text() for text in axis.texts] == ["1", "1", "0", "0", "1", "0", "1", "0", "0"]
     assert axis.images[0].get_array().tolist() == [[0.5, 0.5, 0], [0, 1, 0], [1, 0, 0]]
     assert not plots.confusion(np.arange(30), np.arange(30)).axes[0].texts
+
+
+def test_calibration_error_and_reliability(tmp_path):
+    confidence, correct = np.array([0.75] * 4 + [0.55] * 2), np.array([True, True, True, False, True, True])
+    assert plots.calibration_error(confidence, correct) == pytest.approx(2 * 0.45 / 6)
+    figure = plots.reliability(confidence, correct)
+    figure.savefig(tmp_path / "f.png")
+    assert [each.get_text() for each in figure.axes[0].texts] == ["2", "4"]

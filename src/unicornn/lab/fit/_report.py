@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from unicornn.estimators import _network as networks
+from unicornn.estimators._leakage import MOST, clusters, same_class
 from unicornn.lab.fit._data import Data
 from unicornn.lab.fit._explain import case_plots, clearest
 from unicornn.lab.report import _plots as plots
@@ -20,6 +21,11 @@ EXAMPLES = 6  # series drawn
 CASES = 4  # series explained: the clearest correct and incorrect ones
 NETWORK_SETTINGS = {field.name for field in fields(networks.Settings)}
 NETWORK_SETTINGS |= {"dt", "validation_fraction", "budget", "warm_start"}
+
+CLUSTERED = (
+    "Series left out form tight clusters with others in the fit, like overlapping windows of one recording: scores on "
+    "new recordings will be lower. Name recordings, persons or machines with --groups."
+)
 
 Row = dict[str, str]
 
@@ -33,6 +39,8 @@ class LeftOut:
         target, prediction: Numbers, or classes by their index, (n,).
         error: Absolute error, or the score of the best wrong class minus that of the true one, (n,).
         names: Names of the classes; empty if the target is a number.
+        confidence: Probability of the predicted class, (n,); empty if the target is a number.
+        clustered: Whether series form tight clusters with those that stayed in the fit when they were left out.
     """
 
     ids: list[str]
@@ -40,18 +48,22 @@ class LeftOut:
     prediction: np.ndarray
     error: np.ndarray
     names: list[str]
+    confidence: np.ndarray
+    clustered: bool
 
     @classmethod
     def of(cls, estimator: Any, data: Data) -> LeftOut:
         rows, scores = estimator._ridge.rows, estimator._ridge.left_out
+        clustered = _are_clustered(estimator, data)
         ids, target = [data.ids[i] for i in rows], np.asarray(data.target)[rows]
         if not hasattr(estimator, "classes_"):
             prediction = scores[:, 0] * estimator._spread[0] + estimator._centre[0]
-            return cls(ids, target.astype(float), prediction, np.abs(prediction - target), [])
+            return cls(ids, target.astype(float), prediction, np.abs(prediction - target), [], np.zeros(0), clustered)
         classes = np.searchsorted(estimator.classes_, target)
         true = np.arange(scores.shape[1]) == classes[:, None]
         error = np.where(true, -np.inf, scores).max(1) - scores[true]
-        return cls(ids, classes, scores.argmax(1), error, [str(name) for name in estimator.classes_])
+        names, confidence = [str(name) for name in estimator.classes_], estimator._answers({"bank": scores}).max(1)
+        return cls(ids, classes, scores.argmax(1), error, names, confidence, clustered)
 
     def summary(self) -> str:
         """The score next to that of a constant prediction."""
@@ -62,12 +74,19 @@ class LeftOut:
         rmse = np.sqrt((self.error**2).mean())
         return f"The RMSE on series left out is {rmse:.4g}; predicting the mean would give {self.target.std():.4g}."
 
-    def plot(self) -> Plot:
+    def figures(self) -> list[Plot]:
         if not self.names:
             figure = plots.scatter(self.target, self.prediction)
-            return Plot(figure, "Predictions for series left out against their targets.")
-        figure = plots.confusion(self.target, self.prediction, self.names)
-        return Plot(figure, "True and predicted classes of series left out.")
+            return [Plot(figure, "Predictions for series left out against their targets.")]
+        confusion = plots.confusion(self.target, self.prediction, self.names)
+        correct = self.prediction == self.target
+        error = plots.calibration_error(self.confidence, correct)
+        caption = (
+            "Accuracy on series left out, by the bank's probability of the predicted class, and number of series. "
+            f"Expected calibration error {error:.3f}."
+        )
+        reliability = Plot(plots.reliability(self.confidence, correct), caption)
+        return [Plot(confusion, "True and predicted classes of series left out."), reliability]
 
     def recalls(self) -> Iterator[Row]:
         """One row per class: the share recognised, its size, and the most frequent error."""
@@ -119,11 +138,22 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
         subtitle=f"{type(estimator).__name__}, {' and '.join(estimator.models_)}",
         scores={name.replace("_", " "): f"{value:.4g}" for name, value in estimator.about_["scores"].items()},
         summary=left_out.summary() if left_out else "The network was validated on series that it was not trained on.",
+        warning=CLUSTERED if left_out and left_out.clustered else "",
         method=[_left_out_by(estimator, data), _scaled_by(estimator)],
         recalls=list(left_out.recalls()) if left_out else [], hardest=list(left_out.hardest()) if left_out else [],
         cases=left_out.cases(estimator, data) if left_out else [], data=dict(data.described()), settings=settings,
-        plots=[_examples(data, classes=hasattr(estimator, "classes_")), *([left_out.plot()] if left_out else [])],
+        plots=[_examples(data, classes=hasattr(estimator, "classes_")), *(left_out.figures() if left_out else [])],
     )  # fmt: skip
+
+
+def _are_clustered(estimator: Any, data: Data) -> bool:
+    """Whether left-out series form tight clusters with those of other groups, or with other series without groups."""
+    rows = estimator._ridge.rows[:: -(-len(estimator._ridge.rows) // MOST)]
+    groups = rows if data.groups is None or estimator.left_out_by_ == "series" else np.asarray(data.groups)[rows]
+    target = estimator._encode(np.asarray(data.target)[rows])
+    with estimator._threads():
+        F = estimator._bank._features(estimator._read_known([data.series[i] for i in rows]).series)
+    return clusters(estimator._ridge, F, F, same_class(target, target) & (groups[:, None] != groups)).tight
 
 
 def _scaled_by(estimator: Any) -> str:

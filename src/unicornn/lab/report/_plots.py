@@ -31,6 +31,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 DASHES = ["-", *((0, (5, 2) + (1, 2) * dots) for dots in range(5))]
 STYLES: list[dict[str, Any]] = list(cycler(linestyle=DASHES) * cycler(color=COLOURS))  # of the lines of a plot
 HORIZONTAL_LETTERS, LONGEST_NAME = 24, 14  # letters below a confusion matrix: in one row, in one class name
+CONFIDENCE_BINS = 10  # of a calibration error
 MOST_NUMBERED = 12  # classes: with more, the numbers in a confusion matrix would be too small to read
 TIME_UNITS = ((2 * 3600, 3600, "hours"), (2 * 60, 60, "minutes"), (0, 1, "seconds"))  # from, seconds per unit, name
 IMPORTANCE_TRIALS = 10  # complete trials from which importances are estimated
@@ -176,6 +177,41 @@ def scatter(target: np.ndarray, prediction: np.ndarray) -> Figure:
         ends = float(finite.min()), float(finite.max())
         axis.plot(ends, ends, color="#808080", linewidth=1, linestyle="--")
     axis.set_aspect("equal", adjustable="datalim")
+    return figure
+
+
+def calibration_bins(confidence: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean confidence, accuracy and number of predictions (n,) in each of ten intervals with any.
+
+    Example:
+        >>> import numpy as np
+        >>> from unicornn.lab.report._plots import calibration_bins
+        >>> [each.tolist() for each in calibration_bins(np.array([0.5, 0.5, 1.0]), np.array([True, False, True]))]
+        [[0.5, 1.0], [0.5, 1.0], [2, 1]]
+    """
+    bins = np.minimum((confidence * CONFIDENCE_BINS).astype(int), CONFIDENCE_BINS - 1)
+    _, bins, counts = np.unique(bins, return_inverse=True, return_counts=True)
+    return np.bincount(bins, confidence) / counts, np.bincount(bins, correct) / counts, counts
+
+
+def calibration_error(confidence: np.ndarray, correct: np.ndarray) -> float:
+    """Expected calibration error: mean difference between confidence and accuracy over the bins of predictions (n,)."""
+    mean, accuracy, counts = calibration_bins(confidence, correct)
+    return float(counts @ np.abs(accuracy - mean) / counts.sum())
+
+
+def reliability(confidence: np.ndarray, correct: np.ndarray) -> Figure:
+    """Accuracy against the probability of the predicted class (n,), with two standard errors and the diagonal."""
+    mean, accuracy, counts = calibration_bins(confidence, correct)
+    figure, axis = make_axes("probability of the predicted class", "share that is correct", (4.6, 4.2))
+    axis.plot([0, 1], [0, 1], color="#808080", linewidth=1, linestyle="--")
+    centre, n = (accuracy * counts + 2) / (counts + 4), counts + 4  # Agresti and Coull: errors at 0 and 1 as well
+    error = 2 * np.sqrt(centre * (1 - centre) / n)
+    bounds = np.abs(np.clip([centre - error, centre + error], 0, 1) - accuracy)
+    axis.errorbar(mean, accuracy, bounds, color=COLOURS[0], marker="o", linewidth=1.2, capsize=2)
+    for x, y, count in zip(mean, accuracy, counts, strict=True):
+        axis.annotate(f"{count:,}", (x, y), (5, -11), textcoords="offset points", fontsize=8, color="#555555")
+    axis.set(xlim=(0, 1.04), ylim=(0, 1.04), aspect="equal")
     return figure
 
 
