@@ -11,7 +11,7 @@ from tests.ops.adjoint import Recurrence
 from tests.problems import CASES, COMPILED, GPU, Problem, relative
 from unicornn import UnICORNN, functional
 from unicornn._ops.cpu import driver as cpu
-from unicornn._ops.driver import Stack
+from unicornn._ops.triton.driver import Stack
 
 DOUBLE = torch.float64
 
@@ -58,9 +58,9 @@ def by_backend(p, horizon, backend, gradient="reversible"):
 def by_adjoint(p, horizon):
     with torch.no_grad():
         arguments = p.arguments(horizon=[horizon] * p.L)
-        stack = Stack(Recurrence, arguments)
+        stack = Stack(arguments, recurrence=Recurrence)
         stack.forward()
-        stack = Stack(Recurrence, arguments._replace(grid=stack.state.long()))
+        stack = Stack(arguments._replace(grid=stack.state.long()), recurrence=Recurrence)
         g = stack.backward(p.g_output, torch.stack([p.g_y, p.g_z]), True)
         σ = torch.sigmoid(torch.stack(p.c))
     return [g.u, *g.start, *g.w, *g.V, *g.b, *(g.a * p.dt * σ * (1 - σ)), *g.Lambda]

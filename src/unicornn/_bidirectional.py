@@ -6,14 +6,14 @@ input of the next layer. Weights, states and masks have 2L entries, forward dire
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from unicornn import functional
-from unicornn._ops.problem import check_values
+from unicornn._ops.problem import at_steps, check_values, selected_steps
 from unicornn._state import State
 from unicornn._weights import Weights
 
@@ -29,26 +29,27 @@ def flip(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     return sequence.gather(0, index[:, :, None].expand_as(sequence))
 
 
-def _single(u: Tensor, weights: Weights, lengths: Tensor | None) -> Generator[Any, Tensor, None]:
-    """Yields index, input and weights of each layer and direction, and expects its output from ``send``.
+def layer_by_layer(
+    input: Tensor, weights: Weights, lengths: Tensor | None, run: Callable[..., Tensor], directions: int = 1
+) -> Tensor:
+    """The top output of layers that run one after the other.
 
-    A residual connection is a wider input: V y + Λ y' = [V Λ] (y, y').
+    ``run(i, source, one)`` returns the output of layer and direction i from its input and its weights. A residual
+    connection is a wider input: V y + Λ y' = [V Λ] (y, y').
     """
-    D = DIRECTIONS
     w, V, b, c, Lambda = weights
-    S = weights.S // D
-    below = [u]
-    for l in range(len(w) // D):
+    S = weights.S // directions
+    below = [input]
+    for l in range(len(w) // directions):
         outputs: list[Tensor] = []
-        for i in (D * l, D * l + 1):
-            Λ = None if Lambda is None else Lambda[i]
+        for i in range(directions * l, directions * (l + 1)):
+            Λ, reverse = None if Lambda is None else Lambda[i], i % directions == 1
             source = below[l] if Λ is None else torch.cat([below[l], below[l - S]], 2)
             matrix = V[i] if Λ is None else torch.cat([V[i], Λ], 1)
-            one = Weights([w[i]], [matrix], [b[i]], [c[i]])
-            out = yield i, source if i % D == 0 else flip(source, lengths), one
-            outputs.append(out if i % D == 0 else flip(out, lengths))
-        below.append(torch.cat(outputs, 2))
-    yield below[-1]
+            out = run(i, flip(source, lengths) if reverse else source, Weights([w[i]], [matrix], [b[i]], [c[i]]))
+            outputs.append(flip(out, lengths) if reverse else out)
+        below.append(outputs[0] if directions == 1 else torch.cat(outputs, 2))
+    return below[-1]
 
 
 def _state_of(state: Any, i: int) -> Any:
@@ -83,27 +84,28 @@ def unicornn(
 
     options: alpha and backend.
     """
-    every, steps = functional.selected_steps(output, input)
+    every, steps = selected_steps(output, input)
     if not torch.compiler.is_compiling():
         check_values(len(input), lengths, steps)
-    layers, finals = _single(input, weights, lengths), []
-    at: Any = next(layers)
-    while isinstance(at, tuple):
-        i, source, one = at
+    finals = []
+
+    def run(i: int, source: Tensor, one: Weights) -> Tensor:
         out, final = functional.unicornn(
             source, one, dt=dt[i], lengths=lengths, state=None if state is None else _state_of(state, i),
             mask=None if mask is None else mask[i : i + 1], horizon=None if horizon is None else horizon[i],
             gradient="stored", **options,
         )  # fmt: skip
         finals.append(final)
-        at = layers.send(out)
+        return out
+
+    outputs = layer_by_layer(input, weights, lengths, run, DIRECTIONS)
     final = _join(finals, mask)
     if steps is not None:
-        return functional.at_steps(at, steps), final
+        return at_steps(outputs, steps), final
     if every:
-        return at, final
+        return outputs, final
     ends = final.y[-2:] if mask is None else final.y[-2:] * mask[-2:]
-    return torch.cat([ends[0], ends[1]], 1).to(at.dtype), final
+    return torch.cat([ends[0], ends[1]], 1).to(outputs.dtype), final
 
 
 def inverse(
@@ -123,14 +125,13 @@ def inverse(
     """
     if not torch.compiler.is_compiling():
         check_values(len(input), lengths, None)
-    layers, starts = _single(input, weights, lengths), []
-    at: Any = next(layers)
+    starts = []
+
+    def run(i: int, source: Tensor, one: Weights) -> Tensor:
+        own = {"dt": dt[i], "lengths": lengths, "mask": None if mask is None else mask[i : i + 1], **options}
+        starts.append(functional.inverse(source, one, _state_of(state, i), **own))
+        return functional.unicornn(source, one, state=starts[-1], **own)[0]
+
     with torch.no_grad():
-        while isinstance(at, tuple):
-            i, source, one = at
-            own = {"dt": dt[i], "lengths": lengths, "mask": None if mask is None else mask[i : i + 1], **options}
-            start = functional.inverse(source, one, _state_of(state, i), **own)
-            out, _ = functional.unicornn(source, one, state=start, **own)
-            starts.append(start)
-            at = layers.send(out)
+        layer_by_layer(input, weights, lengths, run, DIRECTIONS)
     return _join(starts, mask)

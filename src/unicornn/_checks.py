@@ -184,6 +184,16 @@ def dense(name: str, value: Tensor, meta: bool = True) -> None:
             raise BadType(f"{name}: expected a dense tensor, got {kind}; {remedy}")
 
 
+def array(name: str, value: Any, dims: tuple[int, ...], form: str) -> Tensor:
+    """A dense, non-empty tensor with one of these numbers of dimensions; ``form`` is its shape in words."""
+    if not isinstance(value, Tensor):
+        raise BadType(f"{name}: expected a tensor of shape {form}, got {describe(value)}")
+    dense(name, value)
+    if value.dim() not in dims or 0 in value.shape:
+        raise BadValue(f"{name}: expected a tensor of shape {form}, no size 0, got {describe(value)}")
+    return value
+
+
 def tensor(name: str, value: Any, shape: tuple[int, ...], meaning: str, like: Tensor | None = None) -> Tensor:
     """A tensor of this shape and, if ``like`` is given, of its dtype and device."""
     if not isinstance(value, Tensor):

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import functional
+from unicornn._bidirectional import layer_by_layer
+from unicornn._weights import Weights
 from unicornn.errors import BadValue
 from unicornn.readouts import EveryStep, Input, LayerPass, Max, Mean, Readout
 
@@ -60,27 +62,26 @@ def every_state(rnn: Any, u: Tensor, lengths: Tensor | None = None) -> Tensor:
 
     z is the difference of successive y, divided by the time step (Eq. (6)).
     """
-    w, V, b, c, Lambda = weights = rnn.weights
-    mask, below, ys, zs = rnn._mask(None, u.shape[1]), [u], [], []
-    for l, a in enumerate(rnn.time_steps()):
-        source, matrix = below[l], V[l]
-        if Lambda is not None and Lambda[l] is not None:  # V y + Λ y' = [V Λ] (y, y')
-            source, matrix = torch.cat([source, below[l - weights.S]], 2), torch.cat([matrix, Lambda[l]], 1)
+    mask, steps, ys, zs = rnn._mask(None, u.shape[1]), rnn.time_steps(), [], []
+
+    def run(l: int, source: Tensor, one: Weights) -> Tensor:
         horizon = None if rnn.horizon is None else rnn.horizon[l]
         y, _ = functional.unicornn(
-            source, functional.Weights([w[l]], [matrix], [b[l]], [c[l]]), dt=rnn.dt[l], alpha=rnn.alpha,
-            lengths=lengths, horizon=horizon, gradient=rnn.gradient, backend=rnn.backend,
+            source, one, dt=rnn.dt[l], alpha=rnn.alpha, lengths=lengths, horizon=horizon, gradient=rnn.gradient,
+            backend=rnn.backend,
         )  # fmt: skip
         before = torch.cat([torch.zeros_like(y[:1]), y[:-1]])
         if horizon is not None:  # the step from there to z counts as well
             before = before.detach().lerp(before, math.exp(-1 / horizon))
-        z = (y - before) / a
+        z = (y - before) / steps[l]
         if lengths is not None:
             inside = torch.arange(len(u), device=u.device)[:, None] < lengths.to(u.device)
             z = torch.where(inside[:, :, None], z, 0.0)
-        below.append(y if mask is None else y * mask[l])
         ys.append(y)
         zs.append(z)
+        return y if mask is None else y * mask[l]
+
+    layer_by_layer(u, rnn.weights, lengths, run)
     return torch.cat([*ys, *zs], 2)
 
 
@@ -141,15 +142,6 @@ class Features(nn.Module):
     Args:
         rnn: Recurrent layers. They are not a submodule of this module.
         readout: Which features are read.
-
-    Example:
-        >>> import torch
-        >>> from unicornn import UnICORNN
-        >>> from unicornn._features import Features
-        >>> from unicornn.readouts import parse
-        >>> layer = UnICORNN(3, 16, 2)
-        >>> Features(layer, parse("last+energy(segments=8)"))(layer, torch.randn(100, 4, 3)).shape
-        torch.Size([4, 48])
     """
 
     def __init__(self, rnn: nn.Module, readout: Readout) -> None:

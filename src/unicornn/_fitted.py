@@ -38,7 +38,7 @@ class FittedNetwork(Network):
     doubt: float
 
     @classmethod
-    def of(cls, estimator: Any, what: str, gaps: bool = False) -> FittedNetwork:
+    def from_estimator(cls, estimator: Any, what: str, gaps: bool = False) -> FittedNetwork:
         """A copy of the network of an estimator fitted with model="network".
 
         Args:

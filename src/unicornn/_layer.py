@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from unicornn import _checks as checks
 from unicornn import functional
 from unicornn._backends import BACKENDS
 from unicornn._ops.cpu.step import step as fast_step
-from unicornn._recurrent import Recurrent, SavedSettings, Setting
+from unicornn._recurrent import Recurrent, SavedSettings
 from unicornn._state import State
 from unicornn._torch_internals import any_mode_active, has_global_hooks
 from unicornn.errors import BadType, BadValue
@@ -29,22 +29,6 @@ def _initialise(w: Tensor, V: Tensor, b: Tensor, c: Tensor, init: str = "paper")
     nn.init.kaiming_uniform_(V, a=8.0, mode="fan_in")
     nn.init.zeros_(b)
     nn.init.uniform_(c, *INITS[init])
-
-
-def _check_others(positional: tuple[Any, ...], others: dict[str, Any]) -> None:
-    """Accepts ``bias=True`` of nn.LSTM and rejects other unknown arguments."""
-    if positional:
-        given = ", ".join(map(checks.describe, positional))
-        raise BadType(f"bias, batch_first: expected options after num_layers by name (batch_first=True), got {given}")
-    for name, value in others.items():
-        if name == "bias":
-            if value is not True:
-                raise BadValue(f"bias: expected True (every layer has a bias), got {checks.describe(value)}")
-        elif name == "proj_size":
-            raise BadType("proj_size: expected nn.Linear(hidden_size, proj_size) after the layer, got an argument")
-        else:
-            close = checks.did_you_mean(name, UnICORNN.__init__.__annotations__)
-            raise BadType(f"{name}: expected an argument of UnICORNN, got an unknown one{close}")
 
 
 def _by_name(module: Any, names: Sequence[str]) -> list[Tensor]:
@@ -69,6 +53,7 @@ class UnICORNN(SavedSettings, Recurrent):
         input_size: Number of input features (d).
         hidden_size: Number of neurons per layer (m).
         num_layers: Number of layers (L).
+        bias: True, as in nn.LSTM; every layer has a bias.
         dt: Time step Δt > 0, a number or one per layer.
         alpha: Restoring force α >= 0, shared by all layers.
         horizon: Number of steps H > 0, one for all layers or one per layer, over which gradients fade: the adjoint is
@@ -114,16 +99,20 @@ class UnICORNN(SavedSettings, Recurrent):
         True
     """
 
-    dt: Any = Setting(lambda layer, _, value: checks.time_steps(value, layer.num_layers))
-    alpha: Any = Setting(lambda _, name, value: checks.not_negative(name, value))
-    horizon: Any = Setting(lambda layer, _, value: checks.horizon(value, layer.num_layers) or None)
+    settings: ClassVar[Any] = Recurrent.settings | {
+        "dt": lambda layer, value: checks.time_steps(value, layer.num_layers),
+        "alpha": lambda _, value: checks.not_negative("alpha", value),
+        "horizon": lambda layer, value: checks.horizon(value, layer.num_layers) or None,
+    }
+    horizon: Any
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
-        *positional: Any,
+        *,
+        bias: bool = True,
         dt: float | Sequence[float] = 0.1,
         alpha: float = 1.0,
         horizon: float | Sequence[float] | None = None,
@@ -139,7 +128,12 @@ class UnICORNN(SavedSettings, Recurrent):
         dtype: Any = None,
         **others: Any,
     ) -> None:
-        _check_others(positional, others)
+        for name in others:
+            hint = checks.did_you_mean(name, UnICORNN.__init__.__annotations__)
+            hint = "; use nn.Linear(hidden_size, proj_size) after the layer" if name == "proj_size" else hint
+            raise BadType(f"{name}: expected an argument of UnICORNN, got an unknown one{hint}")
+        if bias is not True:
+            raise BadValue(f"bias: expected True (every layer has a bias), got {checks.describe(bias)}")
         super().__init__(input_size, hidden_size, num_layers, dropout=dropout, batch_first=batch_first)
         d, m, L = self.input_size, self.hidden_size, self.num_layers
         self.dt, self.alpha, self.horizon = dt, alpha, horizon
@@ -242,10 +236,7 @@ class UnICORNN(SavedSettings, Recurrent):
             fast = fast_step(input_n, weights, self.dt, self.alpha, state, self.backend)
             if fast is not None:
                 return fast
-        if isinstance(input_n, Tensor):
-            checks.dense("input_n", input_n)
-        if not isinstance(input_n, Tensor) or input_n.dim() not in (1, 2) or 0 in input_n.shape:
-            raise BadValue(f"input_n: expected a tensor of shape (b, d) or (d,), got {checks.describe(input_n)}")
+        checks.array("input_n", input_n, (1, 2), "(b, d) or (d,)")
         checks.tensor("input_n", input_n, (*input_n.shape[:-1], self.input_size), "(b, d) or (d,)")
         batched = input_n.dim() == 2
         u = input_n if batched else input_n[None]
@@ -298,8 +289,10 @@ class UnICORNNCell(SavedSettings):
         torch.Size([4, 8])
     """
 
-    dt: Any = Setting(lambda _, name, value: checks.positive(name, value))
-    alpha: Any = Setting(lambda _, name, value: checks.not_negative(name, value))
+    settings: ClassVar[Any] = {
+        "dt": lambda _, value: checks.positive("dt", value),
+        "alpha": lambda _, value: checks.not_negative("alpha", value),
+    }
 
     def __init__(
         self,
@@ -351,11 +344,8 @@ class UnICORNNCell(SavedSettings):
 
     def forward(self, input: Tensor, state: State | tuple[Tensor, Tensor] | None = None) -> State:
         """Returns the next (y, z) from the input (b, d) or (d,) and the state, each (b, m) or (m,); zero if None."""
-        d = self.input_size
-        if isinstance(input, Tensor):
-            checks.dense("input", input)
-        if not isinstance(input, Tensor) or input.dim() not in (1, 2) or input.shape[-1] != d:
-            raise BadValue(f"input: expected a tensor of shape (b, {d}) or ({d},), got {checks.describe(input)}")
+        checks.array("input", input, (1, 2), "(b, d) or (d,)")
+        checks.tensor("input", input, (*input.shape[:-1], self.input_size), "(b, d) or (d,)")
         missing = 3 - input.dim()  # leading dimensions to add: time, and the batch if the input is unbatched
         for _ in range(missing):
             input = input[None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,32 +14,17 @@ from unicornn._state import State
 from unicornn.errors import BadType, BadValue
 
 
-class Setting:
-    """A setting of a module, checked on assignment. Without ``__get__``, reading it is a plain attribute access.
+class Checked(nn.Module):
+    """A module with settings that are checked on assignment.
 
-    Args:
-        check: Function ``check(module, name, value)`` that returns the value to store, or raises.
+    settings: by name, a function ``check(module, value)`` that returns the value to store, or raises.
     """
 
-    def __init__(self, check: Callable[[Any, str, Any], Any]) -> None:
-        self.check = check
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __set__(self, module: nn.Module, value: Any) -> None:
-        module.__dict__[self.name] = self.check(module, self.name, value)
-
-
-class Checked(nn.Module):
-    """A module whose ``Setting`` attributes are checked on assignment."""
+    settings: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setting = getattr(type(self), name, None)
-        if isinstance(setting, Setting):  # nn.Module would register a Parameter instead
-            setting.__set__(self, value)
-        else:
-            super().__setattr__(name, value)
+        check = self.settings.get(name)
+        super().__setattr__(name, value if check is None else check(self, value))
 
 
 class SavedSettings(Checked):
@@ -82,7 +67,8 @@ class Recurrent(Checked):
 
     state_rows: int
     state_widths: tuple[int, ...]
-    dropout: Any = Setting(lambda _, name, value: checks.fraction(name, value))
+    settings: ClassVar[Any] = {"dropout": lambda _, value: checks.fraction("dropout", value)}
+    dropout: Any
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int, *, dropout: float, batch_first: bool
@@ -152,11 +138,7 @@ class Recurrent(Checked):
 
     def _time_first(self, input: Any) -> tuple[Tensor, bool]:
         form = "(b, N, d)" if self.batch_first else "(N, b, d)"
-        if not isinstance(input, Tensor):
-            raise BadType(f"input: expected a tensor {form} or (N, d), or a PackedSequence, got {type(input).__name__}")
-        checks.dense("input", input)
-        if input.dim() not in (2, 3) or 0 in input.shape[:-1]:
-            raise BadValue(f"input: expected shape {form} or unbatched (N, d), N, b >= 1, got {tuple(input.shape)}")
+        checks.array("input", input, (2, 3), f"{form} or unbatched (N, d), or a PackedSequence")
         if input.shape[-1] != self.input_size:
             raise BadValue(
                 f"input: expected {self.input_size} features (input_size) in the last dimension of {form}, "

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
-from unicornn.errors import BadValue
+from unicornn.errors import BadType
 
 NOISE = 0.0683
 """ln growth = NOISE w² σ^(4/3) a² N^(4/3) / (α + w) for a neuron driven by white noise, derived in docs/theory.md."""
@@ -48,11 +48,9 @@ def suggest_dt(length: int, *, alpha: float = 1.0, growth: float = 2.0, input: T
     dt = min(2 * math.sqrt(growth / per_square), largest)
     if input is None:
         return dt
-    if isinstance(input, Tensor):
-        checks.dense("input", input, meta=False)
-    if not isinstance(input, Tensor) or input.dim() not in (2, 3) or 0 in input.shape or not input.is_floating_point():
-        got = tuple(input.shape) if isinstance(input, Tensor) else type(input).__name__
-        raise BadValue(f"input: expected a floating-point tensor of shape (N, b, d) or (N, d), got {got}")
+    checks.dense("input", checks.array("input", input, (2, 3), "(N, b, d) or (N, d)"), meta=False)
+    if not input.is_floating_point():
+        raise BadType(f"input: expected floating-point numbers, got {input.dtype}")
     u = (input[:, None] if input.dim() == 2 else input[:, :4]).detach().float().cpu()
     return _measured(u, dt, largest, alpha, growth * (len(u) / N) ** (4 / 3))
 

@@ -63,44 +63,43 @@ class Weights(NamedTuple):
         w, V, b, c = ([f(t) for t in letter] for letter in self[:4])
         return Weights(w, V, b, c, None if self.Lambda is None else [None if t is None else f(t) for t in self.Lambda])
 
-    def check(self) -> None:
-        """Raises an error that names the first tensor with a wrong shape, dtype or device."""
-        letters = dict(zip(("w", "V", "b", "c"), self[:4], strict=True))
-        for name, letter in letters.items():
-            if not isinstance(letter, (list, tuple, nn.ParameterList)):
-                raise BadType(f"{name}: expected a sequence with one tensor per layer, got {type(letter).__name__}")
-        if not len(self.w) == len(self.V) == len(self.b) == len(self.c) >= 1:
-            got = ", ".join(str(len(letter)) for letter in letters.values())
-            raise BadValue(f"w, V, b, c: expected one tensor per layer in each, got {got}")
-        first, V = self.w[0], self.V[0]
-        for name, t, form in (("w[0]", first, "(m,)"), ("V[0]", V, "(m, d)")):
-            if isinstance(t, Tensor):
-                checks.dense(name, t)
-            if not isinstance(t, Tensor) or t.dim() != len(form.split()) or 0 in t.shape:
-                kind = tuple(t.shape) if isinstance(t, Tensor) else type(t).__name__
-                raise BadValue(f"{name}: expected a tensor of shape {form}, got {kind}")
-        if not first.is_floating_point():
-            raise BadType(f"w: expected floating-point parameters, got {first.dtype}")
-        (m,), d, L = first.shape, V.shape[1], len(self.w)
-        for l in range(L):
-            checks.tensor(f"V[{l}]", self.V[l], (m, m if l else d), "(m, m)" if l else "(m, d)", first)
-            for name in "wbc":
-                checks.tensor(f"{name}[{l}]", letters[name][l], (m,), "(m,)", first)
-        if self.Lambda is None:
-            return
-        if not isinstance(self.Lambda, (list, tuple, nn.ParameterList)) or len(self.Lambda) != L:
-            got = str(len(self.Lambda)) if hasattr(self.Lambda, "__len__") else type(self.Lambda).__name__
-            raise BadValue(f"Lambda: expected one matrix or None per layer ({L}), got {got}")
-        S = self.S
-        if (S < 2 and L > S) or any(matrix is None for matrix in self.Lambda[S:]):
-            raise BadValue("Lambda: expected None for the first S >= 2 layers and matrices for all others")
-        for l, matrix in enumerate(self.Lambda[S:], start=S):
-            checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", first)
-
     def converted(self, full: torch.dtype, low: torch.dtype) -> tuple[Tensor, list[Tensor], Tensor, list[Tensor]]:
         """w (L, m), V, b (L, m) and the matrices of Lambda, as the ops take them: matrices in ``low`` precision."""
         w, b = torch.stack(list(self.w)).to(full), torch.stack(list(self.b)).to(full)
         return w, [V.to(low) for V in self.V], b, [matrix.to(low) for matrix in self.Lambda or () if matrix is not None]
+
+
+def check_weights(weights: Any) -> None:
+    """Raises an error that names the first tensor with a wrong shape, dtype or device."""
+    if not isinstance(weights, Weights):
+        raise BadType(f"weights: expected functional.Weights, got {type(weights).__name__}")
+    letters = dict(zip(("w", "V", "b", "c"), weights[:4], strict=True))
+    for name, letter in letters.items():
+        if not isinstance(letter, (list, tuple, nn.ParameterList)):
+            raise BadType(f"{name}: expected a sequence with one tensor per layer, got {type(letter).__name__}")
+    if not len(weights.w) == len(weights.V) == len(weights.b) == len(weights.c) >= 1:
+        got = ", ".join(str(len(letter)) for letter in letters.values())
+        raise BadValue(f"w, V, b, c: expected one tensor per layer in each, got {got}")
+    first, V = weights.w[0], weights.V[0]
+    checks.array("w[0]", first, (1,), "(m,)")
+    checks.array("V[0]", V, (2,), "(m, d)")
+    if not first.is_floating_point():
+        raise BadType(f"w: expected floating-point parameters, got {first.dtype}")
+    (m,), d, L = first.shape, V.shape[1], len(weights.w)
+    for l in range(L):
+        checks.tensor(f"V[{l}]", weights.V[l], (m, m if l else d), "(m, m)" if l else "(m, d)", first)
+        for name in "wbc":
+            checks.tensor(f"{name}[{l}]", letters[name][l], (m,), "(m,)", first)
+    if weights.Lambda is None:
+        return
+    if not isinstance(weights.Lambda, (list, tuple, nn.ParameterList)) or len(weights.Lambda) != L:
+        got = str(len(weights.Lambda)) if hasattr(weights.Lambda, "__len__") else type(weights.Lambda).__name__
+        raise BadValue(f"Lambda: expected one matrix or None per layer ({L}), got {got}")
+    S = weights.S
+    if (S < 2 and L > S) or any(matrix is None for matrix in weights.Lambda[S:]):
+        raise BadValue("Lambda: expected None for the first S >= 2 layers and matrices for all others")
+    for l, matrix in enumerate(weights.Lambda[S:], start=S):
+        checks.tensor(f"Lambda[{l}]", matrix, (m, d if l == S else m), "(m, width of the skipped layer)", first)
 
 
 def time_steps(c: Sequence[Tensor], dt: float | Sequence[float], dtype: torch.dtype | None = None) -> Tensor:

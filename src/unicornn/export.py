@@ -254,7 +254,7 @@ def _every_layer(model: Any) -> list[Any]:
 def _prepared(model: Any, kind: str) -> Any:
     """A copy of the model as the file describes it, if a file of this kind is possible."""
     if is_estimator(model):
-        model = FittedNetwork.of(model, "an ONNX file")
+        model = FittedNetwork.from_estimator(model, "an ONNX file")
     rnn = _layers(model)
     if not all(isinstance(layer, UnICORNN) for layer in _every_layer(model)):
         what = type(model).__name__ + (f" of {type(rnn).__name__}" if isinstance(model, Network) else "")

@@ -16,21 +16,15 @@ from unicornn import _checks as checks
 from unicornn._backends import pick_backend
 from unicornn._ops import op, reference
 from unicornn._ops.cpu.step import step as fast_step
-from unicornn._ops.problem import Problem, check_values
+from unicornn._ops.problem import Problem, at_steps, check_values, selected_steps
 from unicornn._ops.triton.recurrence import check_steps
 from unicornn._state import State, enter, value
 from unicornn._torch_internals import transformed
-from unicornn._weights import Weights, time_steps
+from unicornn._weights import Weights, check_weights, time_steps
 from unicornn.errors import BadType, BadValue
 
 GRADIENTS = ("reversible", "stored")
 _HALF = (torch.float16, torch.bfloat16)
-
-
-def _check_weights(weights: Any) -> None:
-    if not isinstance(weights, Weights):
-        raise BadType(f"weights: expected functional.Weights, got {type(weights).__name__}")
-    weights.check()
 
 
 def _problem(
@@ -43,18 +37,13 @@ def _problem(
     lengths: Any,
     mask: Tensor | None,
     backend: str,
-    output: Any = "last",
     gradient: str = "nothing",
     horizon: float | Sequence[float] | None = None,
 ) -> Problem:
     """Checks the arguments and converts them to one dtype: float32 or float64 for w, b and the states; also for u, V,
     Lambda and mask, except that these may have half precision on the GPU."""
-    if not isinstance(input, Tensor):
-        raise BadType(f"input: expected a tensor of shape (N, b, d), got {type(input).__name__}")
-    checks.dense("input", input)
-    if input.dim() != 3 or 0 in input.shape[:2]:
-        raise BadValue(f"input: expected shape (N, b, d) with N, b >= 1, got {tuple(input.shape)}")
-    _check_weights(weights)
+    checks.array("input", input, (3,), "(N, b, d)")
+    check_weights(weights)
     (_, batch, d), L, first = input.shape, weights.L, weights.w[0]
     if d != weights.d:
         raise BadValue(f"input: expected {weights.d} features, as V[0] has it, got shape {tuple(input.shape)}")
@@ -77,14 +66,13 @@ def _problem(
     if backend == "triton" and full == torch.float32:
         check_steps(dts, alpha)
         low = torch.get_autocast_dtype(input.device.type) if _autocast(input.device) else first.dtype
-    every, steps = selected_steps(output, input)
     w, V, b, Lambda = weights.converted(full, low)
     start, grid, rest = _start(state, (L, batch, weights.m), w, backend)
     u, a = input.to(low), time_steps(weights.c, dts, torch.float64)
     train = torch.is_grad_enabled() and any(t.requires_grad for t in (u, start, w, b, a, *V, *Lambda))
     return Problem(
         u=u, start=start, grid=grid, rest=rest, w=w, V=V, b=b, a=a, Lambda=Lambda, alpha=alpha,
-        mask=None if mask is None else mask.to(low), lengths=lengths, steps=steps, every=every,
+        mask=None if mask is None else mask.to(low), lengths=lengths, steps=None, every=False,
         keep=gradient if train else "nothing", horizon=checks.horizon(horizon, L) or None, backend=backend,
     )  # fmt: skip
 
@@ -126,16 +114,11 @@ def unicornn(
         input: Sequences, (N, b, d).
         weights: Parameters w, V, b, c and Λ of every layer.
         dt: Time step Δt > 0, a number or one per layer.
-        alpha: Restoring force α >= 0.
+        alpha, horizon, gradient, backend: As for ``UnICORNN``.
         state: Initial state (y, z), each (L, b, m); zero if None.
         lengths: Lengths of the sequences, (b,); the rest is padding.
         output: "all", "last", or time steps, int64 (k,) or (k, b).
         mask: Factors (L, b, m) of the output of each layer, for variational dropout.
-        horizon: Number of steps H > 0, one for all layers or one per layer: the gradient weights the contribution of
-            step k to the output of step n by e^(-(n-k)/H). None for the full gradient.
-        gradient: "reversible" recomputes the states backwards from the last one; "stored" keeps activations, which is
-            faster and needs memory O(N b m L). The gradients are bit-identical.
-        backend: "auto", "reference", "cpu" or "triton".
 
     Returns:
         The output, (N, b, m), (b, m) or (k, b, m), and the final ``State``, each of y and z (L, b, m).
@@ -152,9 +135,11 @@ def unicornn(
     """
     checks.choice("gradient", gradient, GRADIENTS)
     p = _problem(
-        input, weights, state, dt=dt, alpha=alpha, lengths=lengths, mask=mask, backend=backend, output=output,
-        gradient=gradient, horizon=horizon,
+        input, weights, state, dt=dt, alpha=alpha, lengths=lengths, mask=mask, backend=backend, gradient=gradient,
+        horizon=horizon,
     )  # fmt: skip
+    every, steps = selected_steps(output, input)
+    p = p._replace(every=every, steps=steps)
     dtype = input.dtype if input.dtype == weights.w[0].dtype and p.u.dtype not in _HALF else p.u.dtype
     if p.backend == "reference":
         if not torch.compiler.is_compiling():
@@ -197,11 +182,8 @@ def step(
         >>> out.shape
         torch.Size([3, 4])
     """
-    if isinstance(input, Tensor):
-        checks.dense("input", input)
-    if not isinstance(input, Tensor) or input.dim() != 2:
-        raise BadValue(f"input: expected a tensor of shape (b, d), got {checks.describe(input)}")
-    _check_weights(weights)
+    checks.array("input", input, (2,), "(b, d)")
+    check_weights(weights)
     if mask is None:
         steps, alpha = checks.time_steps(dt, weights.L), checks.not_negative("alpha", alpha)
         fast = fast_step(input, weights, steps, alpha, state, backend)
@@ -209,25 +191,6 @@ def step(
             return fast
     options: dict[str, Any] = {"dt": dt, "alpha": alpha, "state": state, "mask": mask, "horizon": horizon}
     return unicornn(input[None], weights, output="last", gradient=gradient, backend=backend, **options)
-
-
-def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:
-    """(k, b, ·) of outputs (N, b, ·)."""
-    return outputs.gather(0, steps[:, :, None].expand(-1, -1, outputs.shape[2]))
-
-
-def selected_steps(output: Any, input: Tensor) -> tuple[bool, Tensor | None]:
-    """Whether ``output`` asks for every step; if not, the selected steps (k, b), or None for the last one."""
-    if isinstance(output, str):
-        return checks.choice("output", output, ("all", "last")) == "all", None
-    if not isinstance(output, Tensor):
-        raise BadType(f"output: expected 'all', 'last' or a LongTensor, got {type(output).__name__}")
-    steps, batch = checks.indices("output", output, input.device), input.shape[1]
-    if steps.dim() == 1:
-        steps = steps[:, None].expand(-1, batch)
-    if steps.dim() != 2 or steps.shape[1] != batch:
-        raise BadValue(f"output: expected time steps of shape (k,) or (k, b={batch}), got {tuple(output.shape)}")
-    return False, steps.contiguous()
 
 
 def inverse(

@@ -154,8 +154,7 @@ def patched(u: Tensor, lengths: Tensor | None, k: int) -> tuple[Tensor, Tensor |
         >>> u.shape, lengths
         (torch.Size([3, 2, 12]), tensor([3, 2]))
     """
-    if not checks.is_dense(u) or u.dim() != 3 or 0 in u.shape[:2]:
-        raise BadValue(f"u: expected a tensor of shape (N, b, d), N, b >= 1, got {checks.describe(u)}")
+    checks.array("u", u, (3,), "(N, b, d)")
     if lengths is not None:
         lengths = checks.tensor("lengths", checks.indices("lengths", lengths, u.device), (u.shape[1],), "(b,)")
     if checks.integer("k", k, 1, checks.SIZE) == 1:
@@ -269,8 +268,7 @@ class TextClassifier(Classifier):
     def prepare(self, u: Tensor) -> Tensor:
         vectors, count = self.embedding.weight, self.embedding.num_embeddings
         u = checks.indices("u", u, vectors.device)
-        if u.dim() != 2 or 0 in u.shape:
-            raise BadValue(f"u: expected words of shape (N, b), N, b >= 1, got shape {tuple(u.shape)}")
+        checks.array("u", u, (2,), "(N, b)")
         if not torch.compiler.is_compiling() and (u.min() < 0 or u.max() >= count):
             raise BadValue(f"u: expected words from 0 to {count - 1}, got {int(u.min())} to {int(u.max())}")
         return self.embedding(u) * self.dropout(vectors.new_ones(count, 1))[u]
@@ -305,4 +303,13 @@ def count(network: Network) -> int:
     return sum(map(free_parameters, layers)) + sum(p.numel() for p in head)
 
 
-__all__ = ["Classifier", "Network", "Regressor", "SequenceToSequence", "TextClassifier", "count"]
+__all__ = [
+    "Classifier",
+    "Network",
+    "Regressor",
+    "SequenceToSequence",
+    "TextClassifier",
+    "count",
+    "free_parameters",
+    "patched",
+]

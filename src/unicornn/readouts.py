@@ -63,6 +63,12 @@ class LayerPass(NamedTuple):
 class Readout:
     """Base class of the readouts. They are immutable, comparable, and combined by ``+``.
 
+    Args:
+        norm: Statistics by which features are standardised. "batch": those of each training batch, and running
+            averages in evaluation. "start": those of the first 64 training batches, fixed from then on; better if the
+            sequences of a batch have similar lengths, because the batch's own statistics would hide the length. None:
+            features are used as they are.
+
     Example:
         >>> from unicornn.readouts import Energy, Last, parse
         >>> Last() + Energy(segments=8)
@@ -83,6 +89,8 @@ class Readout:
     segments: int = 1
     from_rest: bool = False
     mirrored: bool = False
+    uses: ClassVar[Sequence[str]] = tuple(USES)  # those that it supports
+    reason: ClassVar[str] = ""  # why it does not support the others
 
     def __post_init__(self) -> None:
         if self.norm is not None:
@@ -104,7 +112,7 @@ class Readout:
 
     def unsupported(self, use: str) -> str | None:
         """The reason why a use (a key of ``USES``) is impossible, or None."""
-        return None
+        return None if use in self.uses else self.reason
 
     def check(self, use: str, argument: str) -> None:
         """Raises an error that names ``argument`` if this readout does not support a use."""
@@ -127,15 +135,12 @@ class Readout:
 class Last(Readout):
     """The last output of each sequence, as in the paper: (b, m).
 
-    Args:
-        norm: Statistics by which features are standardised, see ``Energy``; None for outputs as they are. Outputs are
-            small at the beginning of training: standardised ones are learned from much faster.
+    Outputs are small at the beginning of training: standardised ones (``norm``) are learned from much faster.
 
     Example:
-        >>> from unicornn import UnICORNN
         >>> from unicornn.readouts import Last
-        >>> Last(norm="batch").size(UnICORNN(3, 16, 2))
-        16
+        >>> Last(norm="batch")
+        last(norm='batch')
     """
 
     norm: str | None = None
@@ -150,53 +155,41 @@ class Last(Readout):
 class Mean(Readout):
     """The mean of each sequence's outputs, for properties of the whole sequence: (b, m).
 
-    Args:
-        norm: Statistics by which features are standardised, see ``Last``.
-
     Example:
-        >>> from unicornn import UnICORNN
-        >>> from unicornn.readouts import Mean
-        >>> Mean().size(UnICORNN(3, 16, 2))
-        16
+        >>> from unicornn.readouts import Energy, Mean
+        >>> Mean() + Energy()
+        mean+energy
     """
 
     norm: str | None = None
     name = stream_name = "mean"
     eps = STATE_EPS
     all_outputs = True
+    uses, reason = tuple(USES.keys() - {"step"}), "averages the outputs of all steps"
 
     def features(self, layers: LayerPass) -> Tensor:
         assert layers.mean is not None
         return layers.mean
-
-    def unsupported(self, use: str) -> str | None:
-        return "averages the outputs of all steps" if use == "step" else None
 
 
 @dataclass(frozen=True, repr=False)
 class Max(Readout):
     """The largest absolute value of each output over a sequence, standardised, for events anywhere in it: (b, m).
 
-    Args:
-        norm: Statistics by which features are standardised, see ``Energy``.
-
     Example:
-        >>> from unicornn import UnICORNN
-        >>> from unicornn.readouts import Max
-        >>> Max().size(UnICORNN(3, 16, 2))
-        16
+        >>> from unicornn.readouts import Last, Max
+        >>> Last() + Max()
+        last+max
     """
 
     norm: str | None = "batch"
     name = "max"
     all_outputs = True
+    uses, reason = ("frames", "page", "patch", "sequence"), "compares the outputs of all steps"
 
     def features(self, layers: LayerPass) -> Tensor:
         assert layers.largest is not None
         return layers.largest
-
-    def unsupported(self, use: str) -> str | None:
-        return None if use in ("frames", "page", "patch", "sequence") else "compares the outputs of all steps"
 
 
 @dataclass(frozen=True, repr=False)
@@ -205,18 +198,15 @@ class Input(Readout):
 
     With frames these are the signal's mean spectrum and how much it varies, which the head then sees directly.
 
-    Args:
-        norm: Statistics by which features are standardised, see ``Energy``.
-
     Example:
-        >>> from unicornn import UnICORNN
-        >>> from unicornn.readouts import Input
-        >>> Input().size(UnICORNN(3, 16, 2))
-        6
+        >>> from unicornn.readouts import Input, Max
+        >>> Max() + Input()
+        max+input
     """
 
     norm: str | None = "batch"
     name = "input"
+    uses, reason = ("frames", "page", "patch", "sequence"), "averages the inputs of all steps"
 
     def size(self, rnn: nn.Module) -> int:
         return 2 * int(rnn.input_size)  # type: ignore[arg-type]
@@ -224,9 +214,6 @@ class Input(Readout):
     def features(self, layers: LayerPass) -> Tensor:
         assert layers.inputs is not None
         return torch.cat(layers.inputs, -1)
-
-    def unsupported(self, use: str) -> str | None:
-        return None if use in ("frames", "page", "patch", "sequence") else "averages the inputs of all steps"
 
 
 @dataclass(frozen=True, repr=False)
@@ -283,10 +270,7 @@ class Energy(Readout):
         pool: How the segments are combined: "mean"; "moments", mean and standard deviation (b, 2·L·m); or "concat",
             all of them in order (b, k·L·m).
         mirrored: Whether energies are averaged over u and -u, for signals whose sign has no meaning.
-        norm: Statistics by which features are standardised. "batch": those of each training batch, and running
-            averages in evaluation. "start": those of the first 64 training batches, fixed from then on; better if the
-            sequences of a batch have similar lengths, because the batch's own statistics would hide the length. None:
-            features are used as they are.
+        norm: See ``Readout``.
 
     Example:
         >>> from unicornn import UnICORNN
@@ -343,9 +327,6 @@ class FinalState(Readout):
 
     For a baseline, all tensors of its state. The better choice where what has to be remembered may be in any layer, or
     in the velocities: a linear map of y and z can undo any rotation, so the phase at the end does not matter.
-
-    Args:
-        norm: Statistics by which features are standardised, see ``Energy``.
 
     Example:
         >>> from unicornn import UnICORNN

@@ -1,7 +1,7 @@
 """The recurrence of one layer over a chunk in plain PyTorch, on the grid, with Appendix B's adjoint derived by hand.
 
 The middle level of the tests: checked against autograd on the reference, and the standard for the kernels. It has the
-interface of ``driver.Recurrence`` and runs wherever PyTorch has float64.
+interface of ``triton.recurrence.Recurrence`` and runs wherever PyTorch has float64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Active = np.ndarray[Any, Any]
 
 
 class Recurrence:
-    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. See ``driver.Recurrence``."""
+    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. See ``triton.recurrence``."""
 
     limits = Limits(elements=1 << 19, steps=1024, multiple=16)
 

@@ -10,8 +10,8 @@ from tests.problems import CASES, COMPILED, GPU, TRITON, Problem, relative
 from unicornn import UnICORNN
 from unicornn._ops import reference
 from unicornn._ops.cpu import driver as cpu
-from unicornn._ops.driver import Stack
 from unicornn._ops.triton import recurrence as gpu
+from unicornn._ops.triton.driver import Stack
 from unicornn._state import value
 
 
@@ -25,7 +25,11 @@ class Triton(gpu.Recurrence):
     limits = gpu.LIMITS._replace(steps=16)
 
 
-RUNGS = {"adjoint": partial(Stack, Adjoint), "cpu": cpu.Stack, "triton": partial(Stack, Triton)}
+RUNGS = {
+    "adjoint": partial(Stack, recurrence=Adjoint),
+    "cpu": cpu.Stack,
+    "triton": partial(Stack, recurrence=Triton),
+}
 LONGEST = adjoint.Recurrence.limits.steps  # for which the cases are written
 CHUNK = {"adjoint": Adjoint.limits.steps, "cpu": cpu.LIMITS.steps, "triton": Triton.limits.steps}
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)

@@ -41,7 +41,7 @@ def test_other_programs_can_read_the_file(layer, tmp_path):
     stream.push({"a": np.ones(2), 7: np.ones(2)})
     with safe_open(stream.save(tmp_path / "s.safetensors"), framework="numpy") as file:
         assert json.loads(file.get_tensor("keys").tobytes()) == ["a", 7]
-        assert file.get_tensor("grid").shape == (2, 2, 2, 8)
+        assert file.get_tensor("1.grid").shape == (2, 2, 2, 8)
 
 
 @pytest.fixture

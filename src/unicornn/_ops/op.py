@@ -19,10 +19,9 @@ from torch import Tensor
 
 from unicornn._ops.cpu import driver as cpu
 from unicornn._ops.cpu.memory import reused
-from unicornn._ops.driver import Stack
 from unicornn._ops.growth import warn_of_growth
 from unicornn._ops.problem import Gradients, Problem, check_values
-from unicornn._ops.triton.recurrence import Recurrence
+from unicornn._ops.triton.driver import Stack
 from unicornn._state import RANGE, value
 from unicornn.errors import BadValue, OutOfRange
 
@@ -50,11 +49,11 @@ def _on_gpu(p: Problem) -> bool:
 
 
 def _stack(p: Problem, saved: Sequence[Tensor] = ()) -> Stack | cpu.Stack:
-    return Stack(Recurrence, p, saved) if _on_gpu(p) else cpu.Stack(p, saved)
+    return (Stack if _on_gpu(p) else cpu.Stack)(p, saved)
 
 
 def _saved_shapes(p: Problem) -> list[tuple[tuple[int, ...], torch.dtype]]:
-    return Stack.saved_shapes(p) if _on_gpu(p) else cpu.Stack.saved_shapes(p)
+    return (Stack if _on_gpu(p) else cpu.Stack).saved_shapes(p)
 
 
 def _out_of_range(layers: list[int]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from unicornn.errors import BadValue
+from unicornn import _checks as checks
+from unicornn.errors import BadType, BadValue
 
 
 class Problem(NamedTuple):
@@ -69,3 +70,22 @@ def check_values(N: int, lengths: Tensor | None, steps: Tensor | None) -> None:
             raise BadValue(
                 f"output: expected time steps from 0 to the sequence's length - 1 (N={N}), got {bad} among them"
             )
+
+
+def at_steps(outputs: Tensor, steps: Tensor) -> Tensor:
+    """(k, b, ·) of outputs (N, b, ·)."""
+    return outputs.gather(0, steps[:, :, None].expand(-1, -1, outputs.shape[2]))
+
+
+def selected_steps(output: Any, input: Tensor) -> tuple[bool, Tensor | None]:
+    """Whether ``output`` asks for every step; if not, the selected steps (k, b), or None for the last one."""
+    if isinstance(output, str):
+        return checks.choice("output", output, ("all", "last")) == "all", None
+    if not isinstance(output, Tensor):
+        raise BadType(f"output: expected 'all', 'last' or a LongTensor, got {type(output).__name__}")
+    steps, batch = checks.indices("output", output, input.device), input.shape[1]
+    if steps.dim() == 1:
+        steps = steps[:, None].expand(-1, batch)
+    if steps.dim() != 2 or steps.shape[1] != batch:
+        raise BadValue(f"output: expected time steps of shape (k,) or (k, b={batch}), got {tuple(output.shape)}")
+    return False, steps.contiguous()

@@ -42,7 +42,7 @@ class Schedule:
     places: Array
 
     @classmethod
-    def of(cls, p: Problem, part: slice, limits: Limits) -> Schedule:
+    def for_sequences(cls, p: Problem, part: slice, limits: Limits) -> Schedule:
         (N, _, _), m = p.u.shape, p.w.shape[1]
         order = np.arange(part.start, part.stop)
         lengths = np.full(len(order), N)

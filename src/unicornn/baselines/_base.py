@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn import functional
-from unicornn._ops.problem import check_values
+from unicornn._ops.problem import at_steps, check_values, selected_steps
 from unicornn._recurrent import Recurrent
 from unicornn._state import State
 
@@ -145,13 +144,7 @@ class Baseline(Recurrent):
     What all baselines have in common (these arguments, shapes, an example) is added to its docstring.
 
     Args:
-        input_size: Number of input features (d).
-        hidden_size: Number of neurons per layer (m).
-        num_layers: Number of layers (L).
-        dropout: Probability of variational dropout after each layer: one mask per sequence and layer, constant in
-            time; inactive in ``eval()``.
-        batch_first: Whether input and output are (b, N, ·) instead of (N, b, ·); states are always (L, b, ·).
-        device, dtype: Device and dtype of the parameters.
+        input_size, hidden_size, num_layers, dropout, batch_first, device, dtype: As for ``UnICORNN``.
         options: Hyperparameters of the baseline.
 
     Shapes:
@@ -258,7 +251,7 @@ class Baseline(Recurrent):
         self, u: Tensor, state: Any, lengths: Tensor | None, output: str | Tensor, mask: Tensor | None
     ) -> tuple[Tensor, State]:
         checks.same_kind("input", u, next(self.parameters()), "the parameters'")
-        every, steps = functional.selected_steps(output, u)
+        every, steps = selected_steps(output, u)
         check_values(len(u), lengths, steps)
         if state is None:
             state = tuple(u.new_zeros(self.num_layers, u.shape[1], width) for width in self.state_widths)
@@ -273,7 +266,7 @@ class Baseline(Recurrent):
         result, finals = self._stack(finish(u), tuple(state), lengths, finish)
         final = State(*map(torch.stack, zip(*finals, strict=True)), mask=mask)
         if steps is not None:
-            return functional.at_steps(result, steps), final
+            return at_steps(result, steps), final
         if every:
             return result, final
         last = result[-1] if lengths is None else result[lengths - 1, torch.arange(u.shape[1], device=u.device)]

@@ -29,12 +29,6 @@ def unwrap(X: Any, channels_first: bool = False) -> Any:
 
     Accepts tensors, xarray's DataArray (a dimension called "time" is moved to its place), polars and Arrow tables, a
     column of a Hugging Face dataset, and nested frames as in sktime, with one row per series and a series in each cell.
-
-    Example:
-        >>> import pandas as pd
-        >>> from unicornn.estimators._forms import unwrap
-        >>> [x.shape for x in unwrap(pd.DataFrame({"a": [[1, 2, 3], [4, 5]], "b": [[0, 0, 0], [1, 1]]}))]
-        [(3, 2), (2, 2)]
     """
     if isinstance(X, torch.Tensor):
         return X.detach().cpu().numpy()

@@ -58,16 +58,7 @@ class SeriesSet:
 
 @contextmanager
 def naming_errors(name: str) -> Iterator[None]:
-    """Converts errors of scikit-learn and NumPy to ours, which name the argument.
-
-    Example:
-        >>> from unicornn.estimators._series import naming_errors
-        >>> with naming_errors("y"):
-        ...     float("x")
-        Traceback (most recent call last):
-            ...
-        unicornn.errors.BadValue: y: could not convert string to float: 'x'
-    """
+    """Converts errors of scikit-learn and NumPy to ours, which name the argument."""
     try:
         yield
     except UnicornnError:
@@ -88,12 +79,6 @@ def read_series(X: Any, layout: str = "channels_last", missing: str = "error") -
         layout: "channels_last", or "channels_first" for arrays (n, d, N) and lists of (d, N_i).
         missing: "error" raises an error that names the first missing value. "mask" repeats the last observed value and
             adds two channels per channel: 1 where it is missing, and the time since it was last observed.
-
-    Example:
-        >>> import numpy as np
-        >>> from unicornn.estimators._series import read_series
-        >>> [x.shape for x in read_series([np.zeros(5), np.zeros(3)]).series]
-        [(5, 1), (3, 1)]
     """
     checks.choice("layout", layout, LAYOUTS)
     checks.choice("missing", missing, MISSING)
@@ -237,14 +222,7 @@ def scale_each(series: Series, d: int) -> Series:
 
 
 class Scaling:
-    """Standardises channels by the mean and deviation (d,) of the training set; a constant channel becomes 0.
-
-    Example:
-        >>> import numpy as np
-        >>> from unicornn.estimators._series import Scaling
-        >>> Scaling.fit([np.array([[1.0], [3.0]])])(np.array([[5.0]]))
-        array([[3.]], dtype=float32)
-    """
+    """Standardises channels by the mean and deviation (d,) of the training set; a constant channel becomes 0."""
 
     def __init__(self, mean: np.ndarray, deviation: np.ndarray) -> None:
         self.mean, self.deviation = mean, deviation

@@ -26,7 +26,7 @@ FRAMES_NETWORK: dict[str, Any] = {
     "readout": "mean+max+state", "readout_init": "zero",
 }  # fmt: skip
 """Settings with which UnICORNN learned most tasks from frames."""
-NOT_SETTINGS = ("self", "rnn", "outputs", "input_size", "batch_first", "bidirectional", "device", "dtype")
+NOT_SETTINGS = ("self", "rnn", "outputs", "input_size", "bias", "batch_first", "bidirectional", "device", "dtype")
 
 
 def model_class(model: str) -> type[nn.Module]:

@@ -11,7 +11,7 @@ from unicornn._ops.cpu import launch
 from unicornn.estimators._pooling import Pools
 from unicornn.estimators._ridge import CLIP
 from unicornn.streams._engine import COUNT, Array, Rows, product
-from unicornn.streams._sequences import History, Pushed, Sequences, needed
+from unicornn.streams._sequences import History, Pushed, Sequences, by_owner
 
 ANY = (-np.inf, np.inf)
 
@@ -68,11 +68,10 @@ class Summaries(NamedTuple):
 class Table(Rows):
     """The arrays of a tuple, ``Pools`` or ``Summaries``, with one row per sequence."""
 
-    def __init__(self, name: str, empty: Any) -> None:
+    def __init__(self, empty: Any) -> None:
         self.empty = empty
-        arrays = {f"{name}.{field}": array[:0] for field, array in empty._asdict().items()}
-        limits = {field: COUNT if array.dtype == np.int64 else ANY for field, array in arrays.items()}
-        super().__init__(limits, **arrays)
+        arrays = {name: array[:0] for name, array in empty._asdict().items()}
+        super().__init__({name: COUNT if t.dtype == np.int64 else ANY for name, t in arrays.items()}, **arrays)
 
     def reset(self, rows: Any) -> None:
         for array, start in zip(self.values(), self.empty, strict=True):
@@ -132,8 +131,8 @@ class PooledWindows(Sequences):
             self.same.setdefault((view.W, view.hop, view.pace.bit_length() - 1), []).append(i)
         T = max(view.W for view in self.views) + 1
         self.samples = Rows({"n": COUNT}, tails=np.zeros((0, self.rates, T, d)), n=np.zeros(0, np.int64))
-        self.pools = [Table(f"pools{i}", Pools.empty(1, layer)) for i, layer in enumerate(bank._layers)]
-        self.summaries = Table("summaries", Summaries.empty(1, d))
+        self.pools = [Table(Pools.empty(1, layer)) for layer in bank._layers]
+        self.summaries = Table(Summaries.empty(1, d))
         tables = [(table, 1) for table in (self.samples, *self.pools, self.summaries)]
         super().__init__(History(history, d, np.float32), *tables)
         self.mean, self.scale, self.intercept = ridge.mean, 1 / ridge.deviation, ridge.intercept
@@ -156,17 +155,7 @@ class PooledWindows(Sequences):
             if len(ended):
                 whose.append(ended)
                 answers.append(self._answers(slots[ended]))
-        owners = np.concatenate(whose)
-        order, ends = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=len(slots))
-        return np.concatenate(answers)[order], ends, np.zeros(len(slots), bool)
-
-    def take_back(self, slot: int, count: int, past: Array) -> None:
-        n = int(self.samples["n"][slot]) - count
-        since = needed(past, n + count, "history")[:n]
-        for table, _ in self.tables[1:]:
-            table.reset([slot])
-        if n:
-            self._advance(np.array([slot]), since, np.array([n]))
+        return *by_owner(whose, answers, len(slots)), np.zeros(len(slots), bool)
 
     def _advance(self, slots: Array, u: Array, count: Array) -> None:
         """Adds samples u (·, d), of which each slot has ``count`` >= 1."""

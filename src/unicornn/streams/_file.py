@@ -24,7 +24,7 @@ OPTIONS = ("capacity", "on_full", "ttl")
 NO_DIGEST = b"0" * 64
 
 
-def save(stream: Any, path: str | Path) -> Path:
+def save_stream(stream: Any, path: str | Path) -> Path:
     from safetensors.numpy import save as to_bytes
 
     keys, model = list(stream._slots), stream._model
@@ -49,7 +49,7 @@ def save(stream: Any, path: str | Path) -> Path:
     return Path(path)
 
 
-def load(cls: Any, path: str | Path, model: Any, options: dict[str, Any]) -> Any:
+def load_stream(cls: Any, path: str | Path, model: Any, options: dict[str, Any]) -> Any:
     if not isinstance(path, (str, Path)):
         raise BadType(f"path: expected the path of a stream file, got {checks.describe(path)}")
     unknown = sorted(set(options) - set(OPTIONS))
@@ -116,5 +116,5 @@ def _check(arrays: dict[str, Array], expected: dict[str, Array], limits: Limits,
             raise BadCheckpoint(f"{name}: expected an array of shape {like.shape} and {like.dtype}, got {got}")
         low, high = limits.get(name, (-np.inf, np.inf))
         inside = (array >= low) & (array <= high) & (np.isfinite(array) if name not in limits else True)
-        if not (inside | (np.isnan(array) if gaps and name in ("kept", "past") else False)).all():
+        if not (inside | (np.isnan(array) if gaps and name.endswith((".kept", ".past")) else False)).all():
             raise BadCheckpoint(f"{name}: expected finite values from {low:g} to {high:g}, got others")

@@ -13,8 +13,8 @@ from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.frames import Frames
 from unicornn.models import Network
 from unicornn.readouts import Energy, Input, Last, Max
-from unicornn.streams._engine import COUNT, Array, Engine, Limits, Rows
-from unicornn.streams._sequences import CarriedStates, History, Pushed, Sequences, StaggeredStates, needed, rows_of
+from unicornn.streams._engine import COUNT, Array, Engine, Rows
+from unicornn.streams._sequences import CarriedStates, History, Pushed, Sequences, StaggeredStates
 
 OWN = (Max, Input)
 """Readouts that are computed here, from the outputs and inputs of the upper layers."""
@@ -63,7 +63,6 @@ class FrameStates(Sequences):
         """All answers of each slot, whether or not ``return_all`` is set."""
         before, whose, bad = self.taken(slots), np.arange(len(slots)), np.zeros(len(slots), bool)
         left = count
-        inputs = u
         for level in (*self.levels, self.upper):
             inputs = u
             u, left, out = level.push(slots[whose], u, left, True)
@@ -103,33 +102,6 @@ class FrameStates(Sequences):
         for name in engine.read:
             columns[name], at = F[:, at : at + sizes[name]], at + sizes[name]
         return np.concatenate([columns[part.name] for part in self.parts], 1)
-
-    def saved(self, slots: Array) -> dict[str, Array]:
-        return {
-            f"{i}.{name}": array
-            for i, (table, lanes) in enumerate(self.tables)
-            for name, array in table.saved(rows_of(slots, lanes)).items()
-        }
-
-    def restore(self, slots: Array, arrays: dict[str, Array]) -> None:
-        for i, (table, lanes) in enumerate(self.tables):
-            own = {name.partition(".")[2]: t for name, t in arrays.items() if name.startswith(f"{i}.")}
-            table.restore(rows_of(slots, lanes), own)
-
-    @property
-    def limits(self) -> Limits:
-        return {
-            f"{i}.{name}": limit for i, (table, _) in enumerate(self.tables) for name, limit in table.limits.items()
-        }
-
-    def take_back(self, slot: int, count: int, past: Array) -> None:
-        """Starts again: maxima cannot be reversed."""
-        n = int(self.history["total"][slot]) - count
-        since = needed(past, count + n, "history")[:n]
-        for table, lanes in self.tables[1:]:
-            table.reset(rows_of([slot], lanes))
-        if n:
-            self.push(np.array([slot]), since, np.array([n]), False)
 
 
 class _Level(Sequences):

@@ -14,14 +14,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from unicornn import _checks as checks
 from unicornn._fitted import FittedNetwork, check_fitted, is_estimator
 from unicornn._layer import UnICORNN
 from unicornn.errors import BadType, BadValue
 from unicornn.models import Classifier, Network, TextClassifier
 from unicornn.readouts import Readout, parse
-from unicornn.streams._engine import Array, product
+from unicornn.streams._engine import Array, Engine, product
 from unicornn.streams._frames import FrameStates, can_be_carried
-from unicornn.streams._sequences import Sequences
+from unicornn.streams._sequences import CarriedStates, KeptSamples, Sequences, StaggeredStates
 
 LARGEST = 1e9  # sample of a bank, whose features square it
 
@@ -35,28 +36,60 @@ class StreamModel:
     """A model as a stream uses it.
 
     fingerprint: digest of everything on which the answers depend. d: number of channels of a sample; 0 for words.
-    dtype: numpy dtype in which samples are read. rnn: the layers; None for an estimator that predicts from whole
-    windows, or from frames. readout: the features of the layers. patch: number of samples in a step. prepare: samples
-    (k, d) to the input of the layers. answers: features (n, f) to answers (n, …). predictions: answers to predictions.
-    gaps: whether NaN is a valid sample. predict_window: for whole windows, the answer for one (window, d), and its
-    shape. frames: makes the states of a network with frames, with a history of some samples; and the number of samples
-    between its answers. live: makes the states of a bank, which answers at any hop, from the hop and the
-    history; and the smallest distance between its windows.
+    dtype: numpy dtype in which samples are read. readout: the features of the layers. patch: number of samples in a
+    step. prepare: samples (k, d) to the input of the layers. answers: features (n, f) to answers (n, …). predictions:
+    answers to predictions. gaps: whether NaN is a valid sample. windowed: makes the states for a window, a hop and a
+    history. carried: makes those without a window, from the hop and the history, if it is possible. hop: number of
+    samples between answers without a window; None for an answer after every sample. any_hop: whether it may be changed.
     """
 
     fingerprint: str
     d: int
     dtype: Any
-    rnn: UnICORNN | None = None
     readout: Readout | None = None
     patch: int = 1
     prepare: Callable[[Array], Array] = _unchanged
     answers: Callable[[Array], Array] = _unchanged
     predictions: Callable[[Array], Any] = _unchanged
     gaps: bool = False
-    predict_window: tuple[Callable[[Array], Array], tuple[int, ...]] | None = None
-    frames: tuple[Callable[[int], FrameStates], int] | None = None
-    live: tuple[Callable[[int, int], Sequences], int] | None = None
+    windowed: Callable[[int, int, int], Sequences] | None = None
+    carried: Callable[[Any, int], Sequences] | None = None
+    hop: int | None = None
+    any_hop: bool = False
+
+    def read(self, rnn: Any, readout: Readout) -> StreamModel:
+        """The same model, which reads these layers."""
+        patch, self.readout = self.patch, readout
+        self.carried = lambda _, history: CarriedStates(Engine(rnn, readout), patch, history)
+        self.windowed = lambda window, hop, history: StaggeredStates(
+            Engine(rnn, readout), window // patch, hop // patch, patch, history
+        )
+        return self
+
+    def predict_windows(self, answer: Callable[[Array], Array], shape: tuple[int, ...]) -> None:
+        """Answers come from whole windows (window, d)."""
+        self.windowed = lambda window, hop, history: KeptSamples(window, hop, history, self.d, answer, shape)
+
+    def checked_hop(self, window: Any, hop: Any) -> Any:
+        """A valid hop for a stream with these arguments."""
+        if window is not None:
+            checks.integer("window", window, 1, checks.SIZE)
+            hop = checks.integer("hop", window if hop is None else hop, 1)
+            for name, value in (("window", window), ("hop", hop)):
+                if value % self.patch:
+                    raise BadValue(f"{name}: expected a multiple of the model's patch ({self.patch}), got {value}")
+            return hop
+        if self.carried is None:
+            raise BadValue(
+                "window: expected a number of samples for an estimator with a bank that is not live, with segments, "
+                "scale='series' or missing='mask', and for frames that are centred or of other models: they need whole "
+                "series, got None"
+            )
+        if self.any_hop:
+            return checks.integer("hop", self.hop if hop is None else hop, 1)
+        if hop not in (None, self.hop):
+            raise BadValue(f"hop: expected None without a window, or {self.hop}, got {checks.describe(hop)}")
+        return self.hop
 
 
 def stream_model(model: Any, readout: Any, window: Any = None) -> StreamModel:
@@ -64,7 +97,7 @@ def stream_model(model: Any, readout: Any, window: Any = None) -> StreamModel:
     if isinstance(model, UnICORNN):
         read = parse("last" if readout is None else readout)
         _check(model, read)
-        return StreamModel(_digest(model, repr(read)), model.input_size, _np_dtype(model.w[0]), model, read)
+        return StreamModel(_digest(model, repr(read)), model.input_size, _np_dtype(model.w[0])).read(model, read)
     if not isinstance(model, Network) and not is_estimator(model):
         expected = "a UnICORNN, a network of unicornn.models with one, or a fitted estimator"
         raise BadType(f"model: expected {expected}, got {type(model).__name__}")
@@ -119,14 +152,16 @@ def _of_network(model: Network) -> StreamModel:
         return answers.argmax(-1) if isinstance(model, Classifier) else answers
 
     d = int((*model.frames, rnn)[0].input_size) // model.patch
-    found = StreamModel(_digest(model, repr([*model.frames, model.readout])), d, dtype, rnn, model.readout)
-    found.patch, found.answers, found.predictions = model.patch, answers, predictions
+    found = StreamModel(_digest(model, repr([*model.frames, model.readout])), d, dtype, model.readout, model.patch)
+    found.predictions = predictions
     if model.frames:
-        found.answers = _unchanged
-        found.predict_window = functools.partial(_output, model), model.finish(torch.zeros(1, len(linear[1]))).shape[1:]
+        shape = model.finish(torch.zeros(1, len(linear[1]))).shape[1:]
+        found.predict_windows(functools.partial(_output, model), shape)
         if can_be_carried(model):
             hops: list[Any] = [level.hop for level in model.frames]
-            found.frames = functools.partial(FrameStates, model, answers), math.prod(hops)
+            found.carried, found.hop = lambda _, history: FrameStates(model, answers, history), math.prod(hops)
+    else:
+        found.read(rnn, model.readout).answers = answers
     if isinstance(model, TextClassifier):
         found.d, found.prepare = 0, functools.partial(_embed, model)
     return found
@@ -147,7 +182,7 @@ def _embed(model: TextClassifier, x: Array) -> Array:
 
 
 def _of_estimator(model: Any) -> StreamModel:
-    network = FittedNetwork.of(model, "a stream")
+    network = FittedNetwork.from_estimator(model, "a stream")
     found = _of_network(network)
     found.fingerprint = _digest(network, repr([network.readout, model._saved_target()]))
     found.dtype = np.float64
@@ -170,8 +205,8 @@ def _of_live_bank(model: Any) -> StreamModel:
         return x
 
     found = StreamModel(fingerprint, model.n_channels_, np.float64, prepare=prepare, predictions=_predictions(model))
-    hops = (layer.view.hop * layer.view.pace for layer in model._bank._layers)
-    found.live = functools.partial(PooledWindows, model), min(hops)
+    found.carried, found.any_hop = functools.partial(PooledWindows, model), True
+    found.hop = min(layer.view.hop * layer.view.pace for layer in model._bank._layers)
     return found
 
 
@@ -194,9 +229,8 @@ def _of_windows(model: Any) -> StreamModel:
     def answer(x: Array) -> Array:
         return (model.predict_proba if classify else model.predict)([x])[0]
 
-    shape = () if not classify and model._flat else (model._outputs(),)
     found = StreamModel(fingerprint, d, np.float64, prepare=prepare, predictions=_predictions(model), gaps=gaps)
-    found.predict_window = answer, shape
+    found.predict_windows(answer, () if not classify and model._flat else (model._outputs(),))
     return found
 
 

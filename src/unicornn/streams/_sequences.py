@@ -10,6 +10,8 @@ import numpy as np
 from unicornn.errors import BadValue
 from unicornn.streams._engine import COUNT, Array, Engine, Limits, Rows
 
+MOST_LANES = 2**16
+"""Largest number of states of a sequence with a window."""
 Pushed = tuple[Array, Array, Array]
 """Features or answers, sequence by sequence; how many each sequence has; which sequences left the range of states."""
 
@@ -46,7 +48,8 @@ class History(Rows):
 class Sequences:
     """All sequences of a stream, by their slots.
 
-    history: their last samples. tables: groups of rows, with the number of rows (lanes) of each slot.
+    history: their last samples. tables: groups of rows, with the number of rows (lanes) of each slot. In files, the
+    arrays of table i are called "i.name".
     """
 
     def __init__(self, history: History, *tables: tuple[Rows, int]) -> None:
@@ -57,8 +60,16 @@ class Sequences:
         raise NotImplementedError
 
     def take_back(self, slot: int, count: int, past: Array) -> None:
-        """Restores the state before the last ``count`` samples, from the last samples ``past`` (·, d)."""
-        raise NotImplementedError
+        """Restores the state before the last ``count`` samples, from the last samples ``past`` (·, d).
+
+        Starts again from the first sample, for states that cannot be reversed, such as maxima.
+        """
+        n = int(self.history["total"][slot]) - count
+        since = needed(past, n + count, "history")[:n]
+        for table, lanes in self.tables[1:]:
+            table.reset(rows_of([slot], lanes))
+        if n:
+            self.push(np.array([slot]), since, np.array([n]), False)
 
     def grow(self, slots: int) -> None:
         for table, lanes in self.tables:
@@ -79,15 +90,22 @@ class Sequences:
             table.put(rows_of(slots[chosen], lanes), {name: array[rows] for name, array in arrays.items()})
 
     def saved(self, slots: Array) -> dict[str, Array]:
-        return {k: v for table, lanes in self.tables for k, v in table.saved(rows_of(slots, lanes)).items()}
+        return {
+            f"{i}.{name}": array
+            for i, (table, lanes) in enumerate(self.tables)
+            for name, array in table.saved(rows_of(slots, lanes)).items()
+        }
 
     def restore(self, slots: Array, arrays: dict[str, Array]) -> None:
-        for table, lanes in self.tables:
-            table.restore(rows_of(slots, lanes), arrays)
+        for i, (table, lanes) in enumerate(self.tables):
+            own = {name.partition(".")[2]: t for name, t in arrays.items() if name.startswith(f"{i}.")}
+            table.restore(rows_of(slots, lanes), own)
 
     @property
     def limits(self) -> Limits:
-        return {name: limit for table, _ in self.tables for name, limit in table.limits.items()}
+        return {
+            f"{i}.{name}": limit for i, (table, _) in enumerate(self.tables) for name, limit in table.limits.items()
+        }
 
 
 def rows_of(slots: Any, lanes: int) -> Array:
@@ -100,6 +118,12 @@ def needed(past: Array, count: int, argument: str) -> Array:
     if len(past) < count:
         raise BadValue(f"{argument}: expected the last {count} samples of the sequence, got {len(past)}")
     return past[len(past) - count :]
+
+
+def by_owner(owners: list[Array], rows: list[Array], count: int) -> tuple[Array, Array]:
+    """Rows in the order of their owners 0 to ``count`` - 1, and how many each has."""
+    owner = np.concatenate(owners)
+    return np.concatenate(rows)[np.argsort(owner, kind="stable")], np.bincount(owner, minlength=count)
 
 
 class Incomplete(Rows):
@@ -195,6 +219,9 @@ class StaggeredStates(Sequences):
 
     def __init__(self, engine: Engine, window: int, hop: int, patch: int, history: int) -> None:
         self.engine, self.window, self.hop, self.lanes = engine, window, hop, -(-window // hop)
+        if self.lanes > MOST_LANES:
+            least = -(-window // MOST_LANES) * patch
+            raise BadValue(f"hop: expected at least {least} for a window of {window * patch}, got {hop * patch}")
         self.steps = Rows({"n": COUNT}, n=np.zeros(0, np.int64))  # steps of each slot so far
         d, dtype = engine.d // patch, engine.np_dtype
         self.incomplete = Incomplete(patch, d, dtype)
@@ -229,9 +256,7 @@ class StaggeredStates(Sequences):
             begin[here] += go
             left[here] -= go
         self.put_back(slots, bad, before)
-        owners = np.concatenate(whose)
-        order, ends = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=len(slots))
-        return np.concatenate(features)[order], ends, bad
+        return *by_owner(whose, features, len(slots)), bad
 
     def take_back(self, slot: int, count: int, past: Array) -> None:
         """Replays the windows that were open, from rest."""
@@ -252,15 +277,16 @@ class KeptSamples(Sequences):
     Args:
         window: Number of samples in a window.
         hop: Number of samples between the ends of two windows.
-        d: Number of channels.
-        answer: Function that predicts from a window (window, d), and the shape of a prediction.
         history: Number of samples that can be taken back, and of those before them that a window needs.
+        d: Number of channels.
+        answer: Function that predicts from a window (window, d).
+        shape: Shape of a prediction.
     """
 
     def __init__(
-        self, window: int, hop: int, d: int, answer: tuple[Callable[[Array], Array], tuple[int, ...]], history: int
+        self, window: int, hop: int, history: int, d: int, answer: Callable[[Array], Array], shape: tuple[int, ...]
     ) -> None:
-        self.window, self.hop, (self.answer, self.shape) = window, hop, answer
+        self.window, self.hop, self.answer, self.shape = window, hop, answer, shape
         self.rows = Rows({"n": COUNT}, kept=np.zeros((0, window, d)), n=np.zeros(0, np.int64))  # n: samples so far
         super().__init__(History(history, d, np.float64), (self.rows, 1))
 

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,13 @@ import numpy as np
 from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue, OutOfRange, StreamFull, UnicornnError
 from unicornn.readouts import Readout
-from unicornn.streams import _file
-from unicornn.streams._engine import Array, Engine, Rows
-from unicornn.streams._model import StreamModel, stream_model
+from unicornn.streams._engine import Array, Rows
+from unicornn.streams._file import load_stream, save_stream
+from unicornn.streams._model import stream_model
 from unicornn.streams._samples import joined
-from unicornn.streams._sequences import CarriedStates, KeptSamples, Pushed, Sequences, StaggeredStates
+from unicornn.streams._sequences import Pushed
 
 ON_FULL = ("error", "evict")
-MOST_LANES = 2**16
-"""Largest number of states of a sequence with a window."""
 
 
 class Stream:
@@ -54,13 +53,23 @@ class Stream:
     ``evicted``.
 
     Example:
-        >>> import numpy as np
+        >>> import numpy as np, tempfile
         >>> from unicornn import UnICORNN
+        >>> from unicornn.models import Classifier
         >>> from unicornn.streams import Stream
-        >>> stream = Stream(UnICORNN(2, 8))
-        >>> answers = stream.push({"ward 3, bed 1": np.zeros(2), "ward 3, bed 2": np.ones((5, 2))})
-        >>> answers["ward 3, bed 2"].shape, len(stream)
-        ((8,), 2)
+        >>> model, u = Classifier(UnICORNN(2, 8), 3), np.random.default_rng(0).standard_normal((100, 2))
+        >>> stream = Stream(model, history=50)
+        >>> answers = stream.push({"bed 1": u[0], "bed 2": u}, return_all=True)
+        >>> answers["bed 2"].shape, len(stream)
+        ((100, 3), 2)
+        >>> stream.undo("bed 2", 40)
+        >>> corrected = stream.correct("bed 2", at=-1, samples=u[99])
+        >>> int(stream.predict_one("bed 2", u[60])) in range(3)
+        True
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     restored = Stream.load(stream.save(folder + "/ward.safetensors"), model)
+        >>> bool((restored.push({"bed 2": u[61]})["bed 2"] == stream.push({"bed 2": u[61]})["bed 2"]).all())
+        True
     """
 
     def __init__(
@@ -76,9 +85,10 @@ class Stream:
         history: int = 0,
     ) -> None:
         self._model = stream_model(model, readout, window)
-        self.window, self.hop = _checked_window(self._model, window, hop)
+        self.window, self.hop = window, self._model.checked_hop(window, hop)
         self.history = checks.integer("history", history, 0, checks.SIZE)
-        self._sequences = _sequences(self._model, self.window, self.hop, history)
+        make: Any = self._model.carried if window is None else partial(self._model.windowed, window)
+        self._sequences = make(self.hop, history)
         self.capacity = None if capacity is None else checks.integer("capacity", capacity, 1)
         self.on_full = checks.choice("on_full", on_full, ON_FULL)
         self.ttl = None if ttl is None else checks.positive("ttl", ttl)
@@ -116,15 +126,6 @@ class Stream:
 
         Raises ``OutOfRange`` if states leave the range in which the layer is exact. The sequences that it names keep
         their previous states; the others have advanced, and their answers are in the error's attribute ``answers``.
-
-        Example:
-            >>> import numpy as np
-            >>> from unicornn import UnICORNN
-            >>> from unicornn.models import Classifier
-            >>> from unicornn.streams import Stream
-            >>> stream = Stream(Classifier(UnICORNN(1, 8), 3), window=40, hop=10)
-            >>> stream.push({7: np.zeros((100, 1))}, return_all=True)[7].shape
-            (7, 3)
         """
         checks.flag("return_all", return_all)
         keys, u, count = self._prepared(samples)
@@ -153,30 +154,12 @@ class Stream:
         return answers
 
     def predict_many(self, samples: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Like ``push``, but returns predictions: the class (for a network, its index), or the number.
-
-        Example:
-            >>> import numpy as np
-            >>> from unicornn import UnICORNN
-            >>> from unicornn.models import Classifier
-            >>> from unicornn.streams import Stream
-            >>> int(Stream(Classifier(UnICORNN(1, 8), 3)).predict_many({"a": np.zeros(1)})["a"]) in range(3)
-            True
-        """
+        """Like ``push``, but returns predictions: the class (for a network, its index), or the number."""
         answers = self.push(samples)
         return {key: None if answer is None else self._model.predictions(answer) for key, answer in answers.items()}
 
     def predict_one(self, key: Hashable, x: Any) -> Any:
-        """Like ``predict_many``, for one sequence.
-
-        Example:
-            >>> import numpy as np
-            >>> from unicornn import UnICORNN
-            >>> from unicornn.models import Regressor
-            >>> from unicornn.streams import Stream
-            >>> Stream(Regressor(UnICORNN(2, 8), 1)).predict_one("a", np.zeros(2)).shape
-            ()
-        """
+        """Like ``predict_many``, for one sequence."""
         try:
             samples = {key: x}
         except TypeError as error:
@@ -193,16 +176,6 @@ class Stream:
             samples: Number of samples, which are then those of ``history``; or the samples themselves, (d,) or (k, d),
                 as they were pushed, for streams without a history. Further samples of an incomplete patch or of an open
                 window are always those of the history.
-
-        Example:
-            >>> import numpy as np
-            >>> from unicornn import UnICORNN
-            >>> from unicornn.streams import Stream
-            >>> stream, u = Stream(UnICORNN(2, 8)), np.random.default_rng(0).standard_normal((100, 2))
-            >>> _ = stream.push({"a": u, "b": u[:10]})
-            >>> stream.undo("a", u[10:])
-            >>> bool((stream.push({"a": u[10]})["a"] == stream.push({"b": u[10]})["b"]).all())
-            True
         """
         with self._lock:
             slot = self._slot(key)
@@ -223,15 +196,6 @@ class Stream:
             samples: New samples, (d,) or (k, d). They and all later samples have to be in the ``history``.
 
         Returns: the answer after the last sample of the sequence, as ``push`` does.
-
-        Example:
-            >>> import numpy as np
-            >>> from unicornn import UnICORNN
-            >>> from unicornn.streams import Stream
-            >>> stream = Stream(UnICORNN(2, 8), history=100)
-            >>> _ = stream.push({"a": [[1, 2], [3, 400], [5, 6]], "b": [[1, 2], [3, 4]]})
-            >>> bool((stream.correct("a", at=1, samples=[3, 4]) == stream.push({"b": [5, 6]})["b"]).all())
-            True
         """
         with self._lock:
             slot, u = self._slot(key), self._prepared({key: samples})[1]
@@ -265,7 +229,7 @@ class Stream:
         Returns: the path.
         """
         with self._lock:
-            return _file.save(self, path)
+            return save_stream(self, path)
 
     @classmethod
     def load(cls, path: str | Path, model: Any, **options: Any) -> Stream:
@@ -275,21 +239,8 @@ class Stream:
             path: File written by ``save``.
             model: The model with which it was written; others are rejected.
             options: ``capacity``, ``on_full`` and ``ttl`` of the restored stream. Idle times start at zero.
-
-        Example:
-            >>> import numpy as np, tempfile
-            >>> from unicornn import UnICORNN
-            >>> from unicornn.streams import Stream
-            >>> layer = UnICORNN(2, 8)
-            >>> stream = Stream(layer)
-            >>> _ = stream.push({"a": np.ones((100, 2))})
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     restored = Stream.load(stream.save(folder + "/ward.safetensors"), layer)
-            >>> x = np.ones(2)
-            >>> bool((restored.push({"a": x})["a"] == stream.push({"a": x})["a"]).all())
-            True
         """
-        return _file.load(cls, path, model, options)
+        return load_stream(cls, path, model, options)
 
     # Samples
 
@@ -360,48 +311,6 @@ class Stream:
             )
         others.sort(key=lambda key: self._times["last_seen"][self._slots[key]])
         self._evict(others[:excess], f"more than {self.capacity} sequences (capacity)")
-
-
-def _checked_window(model: StreamModel, window: Any, hop: Any) -> tuple[int | None, int | None]:
-    if window is None and model.live is not None:
-        return None, checks.integer("hop", model.live[1] if hop is None else hop, 1)
-    if window is None and model.frames is not None:
-        if hop not in (None, model.frames[1]):
-            raise BadValue(f"hop: expected None or that of the frames, {model.frames[1]}, got {checks.describe(hop)}")
-        return None, model.frames[1]
-    if window is None:
-        if model.predict_window is not None:
-            raise BadValue(
-                "window: expected a number of samples for an estimator with a bank that is not live, with segments, "
-                "scale='series' or missing='mask', and for frames that are centred or of other models: they need whole "
-                "series, got None"
-            )
-        if hop is not None:
-            raise BadValue(f"hop: expected None without a window, got {checks.describe(hop)}")
-        return None, None
-    checks.integer("window", window, 1, checks.SIZE)
-    hop = checks.integer("hop", window if hop is None else hop, 1)
-    for name, value in (("window", window), ("hop", hop)):
-        if value % model.patch:
-            raise BadValue(f"{name}: expected a multiple of the model's patch of {model.patch} samples, got {value}")
-    if window > MOST_LANES * hop and model.predict_window is None:
-        raise BadValue(f"hop: expected at least {-(-window // MOST_LANES)} for a window of {window}, got {hop}")
-    return window, hop
-
-
-def _sequences(model: StreamModel, window: int | None, hop: int | None, history: int) -> Sequences:
-    if model.live is not None and hop is not None:
-        return model.live[0](hop, history)
-    if window is not None and hop is not None and model.predict_window is not None:
-        return KeptSamples(window, hop, model.d, model.predict_window, history)
-    if model.frames is not None:
-        return model.frames[0](history)
-    assert model.rnn is not None
-    assert model.readout is not None
-    engine = Engine(model.rnn, model.readout)
-    if window is None or hop is None:
-        return CarriedStates(engine, model.patch, history)
-    return StaggeredStates(engine, window // model.patch, hop // model.patch, model.patch, history)
 
 
 def _first_few(keys: list[Any]) -> str:

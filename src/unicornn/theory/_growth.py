@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from unicornn._layer import UnICORNN
 from unicornn.functional import Weights
-from unicornn.theory._orbit import check_layer, drive, float64_weights, run_driven
+from unicornn.theory._orbit import drive, float64_weights, prepared, run_driven
 
 MIN_PIECE, MAX_PIECE = 16, 1024  # steps differentiated at once: a hundredth of the sequence, within these limits
 LOG_LARGEST = math.log(torch.finfo(torch.float32).max)
@@ -125,10 +124,7 @@ def gradient_growth(layer: UnICORNN, input: Tensor, state: Any = None) -> Gradie
         >>> growth.exponent > 1e-3, growth.overflow < 50_000
         (True, True)
     """
-    check_layer(layer)
-    layer = copy.deepcopy(layer).eval()
-    u, batched = layer._time_first(input.detach() if isinstance(input, Tensor) else input)
-    state, layer.batch_first = layer._with_batch(state, u.shape[1] if batched else None), False
+    layer, u, state = prepared(layer, input, state)
     with torch.no_grad():
         _, state = layer(u, state, output="last")
     (N, b, _), L, m = u.shape, layer.num_layers, layer.hidden_size

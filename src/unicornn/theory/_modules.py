@@ -9,18 +9,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from unicornn import _checks as checks
 from unicornn._state import State
+from unicornn._torch_internals import pytree
 from unicornn.errors import BadType, BadValue
 
 
 def _check(module: Any, input: Any) -> None:
     if not isinstance(module, nn.Module) or len(inspect.signature(module.forward).parameters) < 2:
         raise BadType(f"module: expected a module that takes (input, state), got {type(module).__name__}")
-    if not checks.is_dense(input) or input.dim() != 3 or 0 in input.shape:
-        raise BadValue(f"input: expected a tensor of shape (N, b, d), got {checks.describe(input)}")
+    checks.array("input", input, (3,), "(N, b, d)")
 
 
 def _run(module: nn.Module, input: Tensor, state: Any = None) -> tuple[Tensor, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -64,17 +65,24 @@ class Orbit(NamedTuple):
         """Orbit of the same oscillators from the same start by explicit Euler, which conserves nothing."""
         y, z = [self.y[0]], [self.z[0]]
         for x in self.x:
-            force = torch.tanh(self.w * y[-1] + x) + self.alpha * y[-1]
+            kick = reference.kick(torch.tanh(self.w * y[-1] + x), y[-1], self.a, self.alpha)
             y.append(y[-1] + self.a * z[-1])
-            z.append(z[-1] - self.a * force)
+            z.append(z[-1] - kick)
         return self._replace(y=torch.stack(y), z=torch.stack(z))
 
 
-def check_layer(layer: Any) -> None:
+def prepared(layer: Any, input: Tensor, state: Any) -> tuple[UnICORNN, Tensor, Any]:
+    """A copy of the layer in evaluation mode and with the time first, its input (N, b, d), and the initial state."""
     if not isinstance(layer, UnICORNN):
         raise BadType(f"layer: expected a UnICORNN, got {type(layer).__name__}")
     if layer.bidirectional:
         raise BadValue("layer: expected bidirectional=False, got True")
+    u, batched = layer._time_first(input)
+    checks.same_kind("input", u, next(layer.parameters()), "the parameters'")
+    state = layer._with_batch(state, u.shape[1] if batched else None)
+    layer = copy.deepcopy(layer).eval()
+    layer.batch_first = False
+    return layer, u.detach(), state
 
 
 def float64_weights(layer: UnICORNN) -> Weights:
@@ -121,15 +129,12 @@ def orbits(layer: UnICORNN, input: Tensor, state: Any = None) -> list[Orbit]:
         >>> second.y.shape, second.x.shape
         (torch.Size([101, 3, 4]), torch.Size([100, 3, 4]))
     """
-    check_layer(layer)
-    u, batched = layer._time_first(input)
-    checks.same_kind("input", u, next(layer.parameters()), "the parameters'")
-    state = layer._with_batch(state, u.shape[1] if batched else None)
+    layer, u, state = prepared(layer, input, state)
     weights = float64_weights(layer)
     a = functional.time_steps(weights.c, layer.dt)
     zero = a.new_zeros(layer.num_layers, u.shape[1], layer.hidden_size)
     y0, z0 = (zero, zero) if state is None else (t.detach().double() for t in state)
-    below, result = [u.detach().double()], []
+    below, result = [u.double()], []
     with torch.no_grad():
         for l in range(layer.num_layers):
             x = drive(weights, l, below)

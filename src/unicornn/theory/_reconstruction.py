@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from unicornn._layer import UnICORNN
 from unicornn._state import State
-from unicornn.theory._orbit import check_layer, orbits
+from unicornn.theory._orbit import orbits, prepared
 
 PIECE = 100  # steps recomputed from a recovered state at once; their own rounding is far below that of the inversion
 
@@ -48,10 +47,7 @@ def reconstruction_error(layer: UnICORNN, input: Tensor, state: Any = None) -> R
         >>> float(result.exact.max()), bool(result.plain.max() > 0), sorted(result.gradients)
         (0.0, True, ['V.0', 'b.0', 'c.0', 'w.0'])
     """
-    check_layer(layer)
-    layer = copy.deepcopy(layer).eval()
-    u, batched = layer._time_first(input)
-    u, state, layer.batch_first = u.detach(), layer._with_batch(state, u.shape[1] if batched else None), False
+    layer, u, state = prepared(layer, input, state)
     zero = u.new_zeros(layer.num_layers, u.shape[1], layer.hidden_size)
     start = State(zero, zero) if state is None else State(*(t.detach() for t in state))
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from numba import config, types
-from numba.core import cgutils, event
+from numba.core import cgutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.np.arrayobj import make_array, populate_array
 
 __all__ = [
-    "AbstractTemplate", "FunctionCache", "IndexDataCacheFile", "array_data", "array_from", "cgutils", "config", "event",
+    "AbstractTemplate", "FunctionCache", "IndexDataCacheFile", "array_data", "array_from", "cgutils", "config",
     "infer_global", "lower_builtin", "set_cache", "signature",
 ]  # fmt: skip
 

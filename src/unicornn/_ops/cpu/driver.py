@@ -4,8 +4,8 @@ A batch is divided into groups of sequences, from the sizes alone. Each group ru
 and one kernel call, with its own memory. The number of threads therefore changes no bit of any result; the number of
 groups changes only the order in which the gradients of the parameters are summed.
 
-``unicornn._ops.driver`` could call the same Numba kernels once per layer and chunk. A prototype of that, with products
-by torch and the best of five chunk sizes, took 2.1 times as long as this driver for N=1000, b=d=m=128 and 1.9 times as
+``_ops.triton.driver`` could call the same Numba kernels once per layer and chunk. A prototype of that, with products by
+torch and the best of five chunk sizes, took 2.1 times as long as this driver for N=1000, b=d=m=128 and 1.9 times as
 long for N=17984, b=8, d=6, m=32 (training step of two layers, reversible, one thread). Hence two drivers, which share
 ``schedule``.
 """
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from unicornn._ops.cpu import launch
-from unicornn._ops.cpu.memory import empty, reused, zeros
+from unicornn._ops.cpu.memory import blocked, empty, reused, unblocked, zeros
 from unicornn._ops.cpu.sizes import PANEL, B, blocks
 from unicornn._ops.problem import Gradients, Problem
 from unicornn._ops.reference import fade_rate
@@ -78,24 +78,6 @@ def _span(t: Tensor) -> Array:
     return t.as_strided((last + 1 if t.numel() else 0,), (1,)).numpy()
 
 
-def _blocked(rows: Sequence[Array], dtype: Any) -> Array:
-    """Arrays that broadcast to (L, b, m), as (L, blocks, rows, B), zero after the last element, flat."""
-    L, b, m = np.broadcast_shapes(*(row.shape for row in rows))
-    padded = np.zeros((L, len(rows), blocks(b * m) * B), dtype)
-    for r, row in enumerate(rows):
-        padded[:, r, : b * m].reshape(L, b, m)[:] = row
-    blocked = zeros(L, blocks(b * m), len(rows), B, dtype=dtype)
-    blocked[:] = padded.reshape(L, len(rows), -1, B).swapaxes(1, 2)
-    return blocked.reshape(-1)
-
-
-def _unblocked(v: Array, L: int, b: int, m: int) -> Array:
-    """(L, blocks, rows, B), flat, as (rows, L, b, m)."""
-    rows = v.size // (L * blocks(b * m) * B)
-    whole = v.reshape(L, -1, rows, B).transpose(2, 0, 1, 3).reshape(rows, L, -1)
-    return whole[:, :, : b * m].reshape(rows, L, b, m)
-
-
 def _joined(parts: Sequence[Array]) -> Tensor:
     """States (2, L, ·, m) of the groups as one tensor."""
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(parts, 2)))
@@ -121,7 +103,7 @@ class _Scratch(threading.local):
 
 
 class Stack:
-    """L layers over the sequences of a ``Problem``, forwards from its state or back to it. As ``driver.Stack``."""
+    """L layers over the sequences of a ``Problem``, forwards from its state or back to it. See ``triton.driver``."""
 
     def __init__(self, p: Problem, saved: Sequence[Tensor] = ()) -> None:
         self.p, self.u, self.dtype = p, p.u.detach().resolve_neg(), number_type(p.u.dtype)
@@ -242,14 +224,14 @@ class _Group:
 
     def __init__(self, stack: Stack, part: slice, stored: tuple[Array, Array] | None) -> None:
         p, self.part, self.u, self.scratch = stack.p, part, stack.u, stack.scratch
-        self.schedule = schedule = Schedule.of(p, part, LIMITS)
+        self.schedule = schedule = Schedule.for_sequences(p, part, LIMITS)
         self.L, self.b, self.m = stack.L, len(schedule.order), stack.m
         self.w, self.a, self.horizon, self.alpha = stack.w, stack.a, p.horizon, p.alpha
         self.dtype, self.g_size = stack.dtype, int(stack.sizes[2].sum())
         state = _array(p.grid)[:, :, schedule.order]
-        self.S = _blocked([*state], state_type(p.w.dtype))
-        A = _blocked([np.broadcast_to(stack.a, state[0].shape), stack.a / UNIT[p.w.dtype]], np.float64)
-        P = _blocked([stack.w, stack.bias, np.zeros_like(state[0], self.dtype)], self.dtype)
+        self.S = blocked([*state], state_type(p.w.dtype))
+        A = blocked([np.broadcast_to(stack.a, state[0].shape), stack.a / UNIT[p.w.dtype]], np.float64)
+        P = blocked([stack.w, stack.bias, np.zeros_like(state[0], self.dtype)], self.dtype)
         self.layers = _bundle("Layers")(self.S, A, P, grid_constants(p.w.dtype, p.alpha))
         self.sizes = _bundle("Sizes")(schedule.K, self.b, stack.d, self.m, self.L, p.S, schedule.end)
         mask = np.empty(0, self.dtype) if stack.mask is None else stack.mask[:, schedule.order].reshape(-1)
@@ -277,11 +259,10 @@ class _Group:
             g_rows=self.scratch.get("g_rows", K * b * d if gu else 0),
             end=zeros(self.S.size if inverts else 0, dtype=self.S.dtype),
             out_of_range=self.out_of_range,
+            activations=self.stored[0] if self.stored else np.empty(0, self.dtype),
+            states=self.stored[1] if self.stored else np.empty(0, self.S.dtype),
+            kept=self.stored is not None,
         )
-
-    def _stored(self, buffers: Any) -> Any:
-        """Activations and states that are kept; without them two arrays of the same types."""
-        return _bundle("Stored")(*(self.stored or (buffers.x, self.S)), self.stored is not None)
 
     def _call(self, name: str, *args: Any) -> None:
         kernel = launch.kernel("unicornn._ops.cpu.passes", name)
@@ -289,7 +270,7 @@ class _Group:
 
     def forward(self, output: Tensor) -> None:
         buffers = self._buffers(x_layers=1, inverts=False)
-        self._call("forward", self._sequences(output), self.selection, self._stored(buffers), buffers)
+        self._call("forward", self._sequences(output), self.selection, buffers)
         if self.stored is not None:
             self.stored[0][self.L * self.schedule.end * self.b * self.m :] = 0
 
@@ -302,7 +283,7 @@ class _Group:
         buffers = self._buffers(L if inverts else 0, inverts, g=True, gu=gu is not None)
         start = g_state[:, :, self.schedule.order].astype(number)
         high, zero = self.a.astype(number), np.zeros_like(start[0])
-        D = _blocked([self.w, high, (self.a - high).astype(number), *start, zero, zero, zero], number)
+        D = blocked([self.w, high, (self.a - high).astype(number), *start, zero, zero, zero], number)
         T = zeros(L * blocks(self.b * self.m) * 3 * B, dtype=np.float64)
         fades = np.array([fade_rate(H) for H in self.horizon or ()] or [0.0] * L, number)
         alpha = number(self.alpha)
@@ -311,13 +292,13 @@ class _Group:
             D, T, fades, alpha, number(self.alpha - float(alpha)), g_matrices, g_output is not None, gu is not None
         )
         incoming = self._sequences(g_output), self._sequences(gu)
-        self._call("backward", *incoming, self.selection, self._stored(buffers), adjoint, buffers)
-        g_start = _unblocked(D, L, self.b, self.m)[3:5]
-        return g_start[:, :, self.schedule.unsorted], _unblocked(T, L, self.b, self.m).sum(2), g_matrices
+        self._call("backward", *incoming, self.selection, adjoint, buffers)
+        g_start = unblocked(D, L, self.b, self.m)[3:5]
+        return g_start[:, :, self.schedule.unsorted], unblocked(T, L, self.b, self.m).sum(2), g_matrices
 
     @property
     def state(self) -> Array:
-        return _unblocked(self.S, self.L, self.b, self.m)[:, :, self.schedule.unsorted]
+        return unblocked(self.S, self.L, self.b, self.m)[:, :, self.schedule.unsorted]
 
 
 def _bundle(name: str) -> Any:

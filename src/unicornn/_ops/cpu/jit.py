@@ -23,9 +23,8 @@ from unicornn._ops.cpu.vectors import (
     absolute,
     copysign,
     each_tanh,
-    exponent,
     fma,
-    fraction,
+    fraction_and_exponent,
     maximum,
     power_of_two,
 )
@@ -180,12 +179,13 @@ _LN2 = np.float32(math.log(2))
 @inline
 def log(v):
     """Logarithm of positive lanes in float32, accurate to one ulp; NaN propagates."""
-    f = fraction(v) - _ONE
+    f, e = fraction_and_exponent(v)
+    f = f - _ONE
     ff = f * f
     even = fma(fma(fma(_L8, ff, _L6), ff, _L4), ff, _L2)
     odd = fma(fma(_L7, ff, _L5), ff, _L3)
     p = fma(fma(fma(odd, f, even), f, _L1), f, _L0)
-    return fma(exponent(v), _LN2, fma(p, ff, f)) + (v - v)
+    return fma(e, _LN2, fma(p, ff, f)) + (v - v)
 
 
 @kernel

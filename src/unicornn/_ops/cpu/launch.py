@@ -51,42 +51,23 @@ def kernel(module: str, name: str) -> Any:
 
 
 @cache
-def _compilations() -> Any:
-    """A listener whose ``now`` is the number of running compilations."""
-    from unicornn._ops.cpu._numba_internals import event
-
-    class Compilations(event.Listener):
-        now = 0
-
-        def on_start(self, event: Any) -> None:
-            self.now += 1
-
-        def on_end(self, event: Any) -> None:
-            self.now -= 1
-
-    listener = Compilations()
-    event.register("numba:compile", listener)
-    return listener
-
-
-@cache
 def _log_compilation() -> None:
     logging.getLogger("unicornn").warning(
         "unicornn: compiling the CPU kernels; this is done once where they are cached"
     )
 
 
-def _announce() -> None:
-    if _compilations().now:  # otherwise the kernel is running, not being compiled
-        _log_compilation()
-
-
 def call(kernel: Any, dtype: torch.dtype, *args: Any) -> int:
     """Calls a kernel; logs a message if it has to be compiled for this dtype and that takes long."""
     if (kernel, dtype) in _compiled:
         return kernel(*args) or 0
-    _compilations()
-    timer = threading.Timer(_patience, _announce)
+    before = len(getattr(kernel, "overloads", ()))
+
+    def announce() -> None:
+        if len(getattr(kernel, "overloads", ())) == before:  # otherwise it is running, no longer being compiled
+            _log_compilation()
+
+    timer = threading.Timer(_patience, announce)
     timer.daemon = True
     timer.start()
     try:

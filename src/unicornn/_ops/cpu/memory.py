@@ -11,12 +11,15 @@ import math
 import mmap
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from unicornn._ops.cpu.sizes import B, blocks
 
 LARGE = 1 << 22  # bytes
 _spare: deque[Tensor] = deque(maxlen=3)  # of the output, and with gradient="stored" of the activations and states
@@ -54,6 +57,24 @@ def zeros(*shape: int, dtype: Any) -> np.ndarray[Any, Any]:
     whole = np.zeros(size + 64, np.uint8)
     start = -whole.ctypes.data % 64
     return whole[start : start + size].view(dtype).reshape(shape)
+
+
+def blocked(rows: Sequence[np.ndarray[Any, Any]], dtype: Any) -> np.ndarray[Any, Any]:
+    """np.ndarray[Any, Any]s that broadcast to (L, b, m), as (L, blocks, rows, B), zero after the last element, flat."""
+    L, b, m = np.broadcast_shapes(*(row.shape for row in rows))
+    padded = np.zeros((L, len(rows), blocks(b * m) * B), dtype)
+    for r, row in enumerate(rows):
+        padded[:, r, : b * m].reshape(L, b, m)[:] = row
+    result = zeros(L, blocks(b * m), len(rows), B, dtype=dtype)
+    result[:] = padded.reshape(L, len(rows), -1, B).swapaxes(1, 2)
+    return result.reshape(-1)
+
+
+def unblocked(v: np.ndarray[Any, Any], L: int, b: int, m: int) -> np.ndarray[Any, Any]:
+    """(L, blocks, rows, B), flat, as (rows, L, b, m)."""
+    rows = v.size // (L * blocks(b * m) * B)
+    whole = v.reshape(L, -1, rows, B).transpose(2, 0, 1, 3).reshape(rows, L, -1)
+    return whole[:, :, : b * m].reshape(rows, L, b, m)
 
 
 def reused(like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:

@@ -1,6 +1,6 @@
 """Numba kernels that carry a group of sequences through all layers and all of time: forwards, backwards, or inverted.
 
-Time is cut into chunks of K steps, and all layers run over a chunk before the next one, as in ``unicornn._ops.driver``.
+Time is cut into chunks of K steps, and all layers run over a chunk before the next one, as in ``_ops.triton.driver``.
 The working set of a chunk stays in the cache. A group has its own memory and Python makes one call per pass, so threads
 never wait for each other. Imported on first use, because it imports numba.
 
@@ -82,17 +82,10 @@ class Selection(NamedTuple):
     every: bool
 
 
-class Stored(NamedTuple):
-    """t of every step and the states at the ends of chunks, if they are kept."""
-
-    activations: np.ndarray
-    states: np.ndarray
-    kept: bool
-
-
 class Buffers(NamedTuple):
     """Scratch memory. rows: a chunk of u; g_rows: of its gradient. end: states after a chunk that is being inverted.
-    out_of_range (L,): counts vectors that left the range."""
+    out_of_range (L,): counts vectors that left the range. activations, states: t of every step and the states at the
+    ends of chunks, if they are kept."""
 
     x: np.ndarray
     y: np.ndarray
@@ -102,6 +95,9 @@ class Buffers(NamedTuple):
     g_rows: np.ndarray
     end: np.ndarray
     out_of_range: np.ndarray
+    activations: np.ndarray
+    states: np.ndarray
+    kept: bool
 
 
 class Adjoint(NamedTuple):
@@ -255,8 +251,8 @@ def _below(k, chunk, outputs, E):
 
 
 @kernel
-def forward(z, net, layers, u, output, selection, stored, buffers):
-    """Carries the state through the sequences; writes the output and what is stored."""
+def forward(z, net, layers, u, output, selection, buffers):
+    """Carries the state through the sequences; writes the output and what is buffers."""
     E, active, constants = z.b * z.m, np.empty(z.K, np.int64), layers.constants
     direct = selection.every and output.straight and not net.masked
     outputs, i = _outputs(z, net, buffers), 0
@@ -265,15 +261,15 @@ def forward(z, net, layers, u, output, selection, stored, buffers):
         K = chunk.K
         for l in range(z.L):
             x, y, stride = view(buffers.x, 0, K * E), view(buffers.y, l * (z.K + 1) * E + E, K * E), E
-            t = view(stored.activations, (l * z.end + n0) * E, K * E) if stored.kept else x
+            t = view(buffers.activations, (l * z.end + n0) * E, K * E) if buffers.kept else x
             drive(l, z, (net.up, net.up_at), chunk.rows, outputs, x, z.m, K * z.b)
             layer = _layer(layers, layers.S, l, z.L)
             if direct and l == z.L - 1:
                 at, stride = n0 * output.step + output.order[0] * output.sequence, output.step
                 y = view(output.data, at, (K - 1) * stride + E)
             buffers.out_of_range[l] += advance(x, t, y, stride, layer, constants, chunk.active, E)
-            if stored.kept:
-                _copy(layer.S, view(stored.states, (n0 // z.K * z.L + l) * len(layer.S), len(layer.S)))
+            if buffers.kept:
+                _copy(layer.S, view(buffers.states, (n0 // z.K * z.L + l) * len(layer.S), len(layer.S)))
             if net.masked:
                 _times_mask(y, net.mask, l, E, K, view(buffers.out, l * z.K * E, K * E))
         top = _below(z.L, chunk, outputs, E)
@@ -327,16 +323,16 @@ def _gradient_of_output(chunk, z, g_output, given, selection, i, g):
 
 
 @helper
-def _layer_adjoint(l, chunk, z, net, layers, stored, adj, buffers):
+def _layer_adjoint(l, chunk, z, net, layers, adj, buffers):
     """The adjoint of layer l over a chunk: its g becomes ∂E/∂x."""
     E, K = z.b * z.m, chunk.K
     y, g = view(buffers.y, l * (z.K + 1) * E, (K + 1) * E), view(buffers.g, l * z.K * E, K * E)
     t, S = view(buffers.x, l * z.K * E, K * E), buffers.end
-    if stored.kept:
-        t, S = view(stored.activations, (l * z.end + chunk.n0) * E, K * E), layers.S
+    if buffers.kept:
+        t, S = view(buffers.activations, (l * z.end + chunk.n0) * E, K * E), layers.S
     layer = _layer(layers, S, l, z.L)
-    if stored.kept:
-        _copy(view(stored.states, (chunk.n0 // z.K * z.L + l) * len(layer.S), len(layer.S)), layer.S)
+    if buffers.kept:
+        _copy(view(buffers.states, (chunk.n0 // z.K * z.L + l) * len(layer.S), len(layer.S)), layer.S)
     if net.masked:
         _times_mask(g, net.mask, l, E, K, g)
     back = Pullback(_part(adj.D, l, z.L), _part(adj.T, l, z.L), adj.alpha, adj.alpha_rest)
@@ -344,12 +340,12 @@ def _layer_adjoint(l, chunk, z, net, layers, stored, adj, buffers):
         adjoint(t, y, g, layer, layers.constants, back, adj.fades[l], chunk.active, E)
     else:
         adjoint(t, y, g, layer, layers.constants, back, None, chunk.active, E)
-    if stored.kept and net.masked:
+    if buffers.kept and net.masked:
         _times_mask(view(y, E, K * E), net.mask, l, E, K, view(buffers.out, l * z.K * E, K * E))
 
 
 @kernel
-def backward(z, net, layers, u, g_output, gu, selection, stored, adj, buffers):
+def backward(z, net, layers, u, g_output, gu, selection, adj, buffers):
     """Appendix B, chunk by chunk from the last: writes the gradients of V and Λ, transposed, of u if needed, and what
     ``adjoint`` accumulates."""
     E, active, i = z.b * z.m, np.empty(z.K, np.int64), len(selection.steps)
@@ -358,13 +354,13 @@ def backward(z, net, layers, u, g_output, gu, selection, stored, adj, buffers):
     for n0 in range((z.end - 1) // z.K * z.K, -1, -z.K):
         chunk = _chunk(n0, z, u, active, buffers.rows)
         K = chunk.K
-        if not stored.kept:
+        if not buffers.kept:
             _recover(chunk, z, net, layers, buffers)
         top = view(buffers.g, (z.L - 1) * z.K * E, K * E)
         i = _gradient_of_output(chunk, z, g_output, adj.given, selection, i, top)
         begun[:] = False
         for l in range(z.L - 1, -1, -1):
-            _layer_adjoint(l, chunk, z, net, layers, stored, adj, buffers)
+            _layer_adjoint(l, chunk, z, net, layers, adj, buffers)
             g, w = view(buffers.g, l * z.K * E, K * E), panel_width(buffers.g)
             for link in range(2 if l >= z.skip else 1):
                 k, j, n = matrix_of(l, link, z)

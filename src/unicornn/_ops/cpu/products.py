@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from unicornn._ops.cpu._numba_internals import array_data, cgutils
 from unicornn._ops.cpu.jit import helper, inline, kernel, view
 from unicornn._ops.cpu.sizes import PANEL
-from unicornn._ops.cpu.vectors import REGISTER, W, call_llvm, first, load, load_where, store, store_where
+from unicornn._ops.cpu.vectors import REGISTER, W, call_llvm, first, in_every_lane, load, load_where, store, store_where
 
 _MANY = 8 if REGISTER == 64 else 6  # rows of a tile: with two vectors each, what fits into 32 or 16 registers
 
@@ -41,15 +41,8 @@ def _tile(rows, vectors, masked):
             lanes, suffix = REGISTER // size, f"v{REGISTER // size}f{8 * size}"
             index, vector = a_at.type, ir.VectorType(context.get_value_type(a.dtype), lanes)
             align, zero = ir.IntType(32)(size), ir.Constant(vector, [0.0] * lanes)
-            same = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-
-            def spread(value):
-                vector = ir.VectorType(value.type, lanes)
-                first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
-                return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), same)
-
             order = ir.Constant(ir.VectorType(index, lanes), [*range(lanes)])
-            mask = builder.icmp_signed("<", order, spread(columns)) if masked else None
+            mask = builder.icmp_signed("<", order, in_every_lane(builder, columns, lanes)) if masked else None
 
             def place(data, at, v=0):
                 at = builder.add(at, index(v * lanes))
@@ -83,7 +76,7 @@ def _tile(rows, vectors, masked):
                 a_k = builder.add(a_at, builder.mul(loop.index, a_step))
                 for r in range(rows):
                     at = builder.add(a_k, builder.mul(a_row, index(r)))
-                    down = spread(builder.load(builder.gep(a_data, [at])))
+                    down = in_every_lane(builder, builder.load(builder.gep(a_data, [at])), lanes)
                     for v in range(vectors):
                         s = sums[r][v]
                         term = call_llvm(builder, f"llvm.fma.{suffix}", vector, [down, across[v], builder.load(s)])

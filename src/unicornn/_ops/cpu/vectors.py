@@ -67,13 +67,17 @@ def _filled(vector, value):
     return ir.Constant(vector, [value] * W)
 
 
+def in_every_lane(builder, value, lanes=W):
+    """A vector of copies of an LLVM value."""
+    word = ir.IntType(32)
+    undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+    zeros = ir.Constant(ir.VectorType(word, lanes), [0] * lanes)
+    return builder.shuffle_vector(builder.insert_element(undefined, value, word(0)), undefined, zeros)
+
+
 def _spread(builder, kind, value):
     """Lanes unchanged; a number in every lane."""
-    if isinstance(kind, Lanes):
-        return value
-    vector = ir.VectorType(value.type, W)
-    undefined, zeros = ir.Constant(vector, ir.Undefined), _filled(ir.VectorType(ir.IntType(32), W), 0)
-    return builder.shuffle_vector(builder.insert_element(undefined, value, ir.IntType(32)(0)), undefined, zeros)
+    return value if isinstance(kind, Lanes) else in_every_lane(builder, value)
 
 
 def _lanes_of(*args):
@@ -130,34 +134,11 @@ def _llvm_function(name, *args):
     return _on_lanes(found, args, lambda builder, *values: call_llvm(builder, full, values[0].type, values))
 
 
-@intrinsic
-def fma(typingctx, a, b, c):
-    """a·b + c, rounded once."""
-    return _llvm_function("fma", a, b, c)
-
-
-@intrinsic
-def absolute(typingctx, v):
-    """|v|."""
-    return _llvm_function("fabs", v)
-
-
-@intrinsic
-def rounded(typingctx, v):
-    """v rounded to an integer."""
-    return _llvm_function("rint", v)
-
-
-@intrinsic
-def copysign(typingctx, v, sign):
-    """|v| with the sign of another number."""
-    return _llvm_function("copysign", v, sign)
-
-
-@intrinsic
-def minus(typingctx, v):
-    """-v."""
-    return _on_lanes(v, (v,), lambda builder, v: builder.fneg(v))
+fma = intrinsic(lambda typingctx, a, b, c: _llvm_function("fma", a, b, c))  # a·b + c, rounded once
+absolute = intrinsic(lambda typingctx, v: _llvm_function("fabs", v))
+rounded = intrinsic(lambda typingctx, v: _llvm_function("rint", v))  # to an integer
+copysign = intrinsic(lambda typingctx, v, sign: _llvm_function("copysign", v, sign))  # |v| with the other's sign
+minus = intrinsic(lambda typingctx, v: _on_lanes(v, (v,), lambda to, v: to.fneg(v)))
 
 
 @intrinsic
@@ -181,28 +162,18 @@ def power_of_two(typingctx, k):
 
 
 @intrinsic
-def exponent(typingctx, v):
-    """e of positive lanes v = f · 2ᵉ in float32 with f between 2/3 and 4/3."""
-    emit = lambda builder, v: builder.sitofp(_exponent_bits(builder, v, shift=True), v.type)  # noqa: E731
-    return _on_lanes(v, (v,), emit)
+def fraction_and_exponent(typingctx, v):
+    """f and e of positive lanes v = f · 2ᵉ in float32, with f between 2/3 and 4/3."""
 
+    def codegen(context, builder, sig, args):
+        integers = ir.VectorType(ir.IntType(32), W)
+        bits = builder.bitcast(args[0], integers)
+        above = builder.sub(bits, _filled(integers, 0x3F2AAAAB))  # those of 2/3
+        fraction = builder.bitcast(builder.sub(bits, builder.and_(above, _filled(integers, -1 << 23))), args[0].type)
+        exponent = builder.sitofp(builder.ashr(above, _filled(integers, 23)), args[0].type)
+        return context.make_tuple(builder, sig.return_type, (fraction, exponent))
 
-@intrinsic
-def fraction(typingctx, v):
-    """f of positive lanes v = f · 2ᵉ in float32, between 2/3 and 4/3."""
-
-    def emit(builder, v):
-        e = _exponent_bits(builder, v, shift=False)
-        return builder.bitcast(builder.sub(builder.bitcast(v, e.type), e), v.type)
-
-    return _on_lanes(v, (v,), emit)
-
-
-def _exponent_bits(builder, v, shift):
-    """Bits of v above those of 2/3 that belong to the exponent, shifted to an integer or in place."""
-    integers = ir.VectorType(ir.IntType(32), W)
-    above = builder.sub(builder.bitcast(v, integers), _filled(integers, 0x3F2AAAAB))
-    return builder.ashr(above, _filled(integers, 23)) if shift else builder.and_(above, _filled(integers, -1 << 23))
+    return types.UniTuple(v, 2)(v), codegen
 
 
 @intrinsic

@@ -52,7 +52,11 @@ def launch_shape(E: int, device: torch.device) -> tuple[int, int]:
 
 
 class Recurrence:
-    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64. See ``driver.Recurrence``."""
+    """One layer: w, b (m,), a (m,) in float64, grid (2, b, m) int64.
+
+    Runs over chunks of K steps with x (K, b, m), the drive without bias, and y, the outputs, zero in the padding.
+    ``active`` is what ``running`` returns. The tests run the driver with the same class in PyTorch.
+    """
 
     limits = LIMITS
 
@@ -78,10 +82,12 @@ class Recurrence:
 
     @property
     def state(self) -> Tensor:
+        """(2, b, m) in grid units."""
         return self.S
 
     @property
     def out_of_range(self) -> int:
+        """Positive if the state left the range of the grid."""
         return int(self.bad.sum())
 
     def _launch(self, name: str, K: int, active: Tensor | None, **arguments: Any) -> None:
@@ -93,14 +99,17 @@ class Recurrence:
             kernel[self.programs](**arguments)
 
     def advance(self, x: Tensor, y: Tensor, active: Tensor | None) -> None:
+        """Forwards, Eq. (6): writes y (K, b, m)."""
         self._launch("advance", len(x), active, x=x, y=y, S=self.S)
 
     def retreat(self, x: Tensor, y: Tensor, active: Tensor | None) -> None:
+        """Backwards, Eq. (7): writes y (K + 1, b, m), starting with the state before the chunk."""
         self.end, self.S = self.S, torch.empty_like(self.S)
         unused = dict.fromkeys(("δ", "T", "fade"), self.bad) | {"g": x}
         self._walk_back(x, y, active, self.end, SHOW=True, ADJOINT=False, FADE=False, **unused)
 
     def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None:
+        """Sets the gradients of the final y and z, (b, m)."""
         self.fading = horizon is not None
         rate = 0.0 if horizon is None else fade_rate(horizon)
         self.fade = torch.full((1,), rate, dtype=self.dtype, device=self.device)  # Triton's scalars are float32
@@ -108,6 +117,7 @@ class Recurrence:
         self.T = torch.zeros(3, self.batch, self.m, dtype=torch.float64, device=self.device)
 
     def adjoint(self, x: Tensor, y: Tensor, g: Tensor, active: Tensor | None, recovered: bool) -> None:
+        """Suppl. Eq. (3) and (5): g (K, b, m) changes from ∂E/∂y to ∂E/∂x. Writes y unless ``retreat`` has."""
         state, adjoint = self.end if recovered else self.S, {"g": g, "δ": self.δ, "T": self.T, "fade": self.fade}
         self._walk_back(x, y, active, state, SHOW=not recovered, ADJOINT=True, FADE=self.fading, **adjoint)
 
@@ -115,5 +125,6 @@ class Recurrence:
         self._launch("retreat", len(x), active, x=x, y=y, S=state, before=self.S, **arguments)
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Gradients of w, b, a (m,) and of the initial y, z (b, m)."""
         gw, gb, ga = self.T.sum(1)
         return gw.to(self.dtype), gb.to(self.dtype), ga, self.δ[0], self.δ[1]

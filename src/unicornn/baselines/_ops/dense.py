@@ -9,7 +9,7 @@ of all steps, undefined in the padding, and the states at the end of each sequen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,12 +41,13 @@ class _Kernel(NamedTuple):
     constants: tuple[float, ...]
     weight_gradients: Callable[[Tensor, Tensor, int], tuple[Tensor, ...]]
 
-    def run(self, suffix: str, b: int, dtype: torch.dtype, *arguments: Tensor) -> None:
-        """Calls the kernel for all b sequences, distributed among threads."""
-        arrays = [t.detach().numpy() for t in arguments]
-        constants = np.asarray(self.constants, np.float32 if dtype == torch.float32 else np.float64)
-        kernel = launch.kernel(KERNELS, self.name + suffix)
-        launch.share_out(kernel, dtype, b, min(torch.get_num_threads(), b), *arrays, *constants)
+    def run(self, suffix: str, arguments: Sequence[Tensor], weights: Sequence[Tensor], ends: Tensor) -> None:
+        """Calls the kernel for all sequences, distributed among threads."""
+        dtype, b = arguments[0].dtype, len(ends)
+        arrays, matrices = ([t.detach().numpy() for t in tensors] for tensors in (arguments, weights))
+        constants = np.asarray(self.constants, arrays[0].dtype)
+        kernel, threads = launch.kernel(KERNELS, self.name + suffix), min(torch.get_num_threads(), b)
+        launch.share_out(kernel, dtype, b, threads, *arrays, tuple(matrices), ends.numpy(), tuple(constants))
 
 
 class _Recurrence(torch.autograd.Function):
@@ -59,7 +60,7 @@ class _Recurrence(torch.autograd.Function):
         S = empty(x, N + 1, b, start.shape[1])
         S[0] = start
         ends = torch.full((b,), N) if lengths is None else lengths
-        kernel.run("", b, x.dtype, gates, S, *(W.t().contiguous() for W in weights), ends)
+        kernel.run("", (gates, S), [W.t().contiguous() for W in weights], ends)
         ctx.kernel, ctx.m = kernel, m
         ctx.save_for_backward(gates, S, ends, *weights)
         ctx.set_materialize_grads(False)
@@ -73,7 +74,7 @@ class _Recurrence(torch.autograd.Function):
         D = S.new_zeros(b, width) if g_final is None else g_final.clone(memory_format=torch.contiguous_format)
         shown = S.new_zeros(1, b, m) if g is None else g.contiguous()
         to = empty(gates, *gates.shape)
-        ctx.kernel.run("_adjoint", b, S.dtype, shown, gates, S, to, D, *(W.contiguous() for W in weights), ends)
+        ctx.kernel.run("_adjoint", (shown, gates, S, to, D), [W.contiguous() for W in weights], ends)
         return None, to, D, None, None, *ctx.kernel.weight_gradients(to, S, m)
 
 

@@ -5,7 +5,7 @@ sequence stays the same. A product is a weighted sum of matrix rows, so forward 
 backward kernels the matrix itself. Backwards, D (b, ·) holds the adjoint of the state, and ``to`` receives ∂E/∂(drive);
 torch computes the gradients of matrices as products over all steps.
 
-Imported on first use, because it imports numba.
+weights: matrices and vectors, constants: numbers of the model. Imported on first use, because it imports numba.
 """
 
 from unicornn._ops.cpu.jit import fma, kernel, least, tanh, view
@@ -68,9 +68,9 @@ def _flush(v):
 
 
 @kernel
-def cornn(x, S, W, ends, dt, spring, damped, s0, s1):
+def cornn(x, S, weights, ends, constants, s0, s1):
     """Forwards: overwrites x (N, b, m) with the tanh; S (N + 1, b, 2m) holds y and z."""
-    N, b, m = x.shape
+    (N, b, m), (W,), (dt, spring, damped) = x.shape, weights, constants
     for s in range(s0, s1):
         for n in range(N):
             before, after = view(S, (n * b + s) * 2 * m, 2 * m), view(S, ((n + 1) * b + s) * 2 * m, 2 * m)
@@ -87,9 +87,9 @@ def cornn(x, S, W, ends, dt, spring, damped, s0, s1):
 
 
 @kernel
-def cornn_adjoint(g, force, S, to, D, W, ends, dt, spring, damped, s0, s1):
+def cornn_adjoint(g, force, S, to, D, weights, ends, constants, s0, s1):
     """Backwards: g is ∂E/∂y (N, b, m), or a single step for all N."""
-    N, b, m = force.shape
+    (N, b, m), (W,), (dt, spring, damped) = force.shape, weights, constants
     stride, one = b * m if len(g) == N else 0, D.dtype.type(1)
     for s in range(s0, s1):
         d = view(D, s * 2 * m, 2 * m)
@@ -113,10 +113,9 @@ def cornn_adjoint(g, force, S, to, D, W, ends, dt, spring, damped, s0, s1):
 
 
 @kernel
-def exprnn(x, S, W, b_relu, ends, s0, s1):
+def exprnn(x, S, weights, ends, constants, s0, s1):
     """Forwards: S (N + 1, b, m) holds h."""
-    N, b, m = x.shape
-    zero = S.dtype.type(0)
+    (N, b, m), (W, b_relu), zero = x.shape, weights, S.dtype.type(0)
     for s in range(s0, s1):
         for n in range(N):
             before, after = view(S, (n * b + s) * m, m), view(S, ((n + 1) * b + s) * m, m)
@@ -133,9 +132,9 @@ def exprnn(x, S, W, b_relu, ends, s0, s1):
 
 
 @kernel
-def exprnn_adjoint(g, x, S, to, D, W, b_relu, ends, s0, s1):
+def exprnn_adjoint(g, x, S, to, D, weights, ends, constants, s0, s1):
     """Backwards: g is ∂E/∂h (N, b, m), or a single step for all N."""
-    N, b, m = to.shape
+    (N, b, m), W = to.shape, weights[0]
     stride, zero = b * m if len(g) == N else 0, D.dtype.type(0)
     for s in range(s0, s1):
         d = view(D, s * m, m)
@@ -156,9 +155,10 @@ def exprnn_adjoint(g, x, S, to, D, W, b_relu, ends, s0, s1):
 
 
 @kernel
-def lem(x, S, W, Wy, ends, dt, s0, s1):
+def lem(x, S, weights, ends, constants, s0, s1):
     """Forwards: overwrites x (N, b, 4m) with the two σ̂ and the two tanh; S (N + 1, b, 2m) holds y and z."""
     N, b, m = x.shape[0], x.shape[1], x.shape[2] // 4
+    (W, Wy), (dt,) = weights, constants
     for s in range(s0, s1):
         for n in range(N):
             o, before = 4 * (n * b + s) * m, view(S, (n * b + s) * 2 * m, 2 * m)
@@ -181,9 +181,10 @@ def lem(x, S, W, Wy, ends, dt, s0, s1):
 
 
 @kernel
-def lem_adjoint(g, x, S, to, D, W, Wy, ends, dt, s0, s1):
+def lem_adjoint(g, x, S, to, D, weights, ends, constants, s0, s1):
     """Backwards: g is ∂E/∂y (N, b, m), or a single step for all N; ``to`` (N, b, 4m)."""
     N, b, m = x.shape[0], x.shape[1], x.shape[2] // 4
+    (W, Wy), (dt,) = weights, constants
     stride, one = b * m if len(g) == N else 0, D.dtype.type(1)
     for s in range(s0, s1):
         gy, gz, d = view(D, s * 2 * m, m), view(D, s * 2 * m + m, m), view(D, s * 2 * m, 2 * m)

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from unicornn._ops.cpu import launch
 from unicornn._ops.cpu.launch import fits
-from unicornn._ops.cpu.memory import empty
+from unicornn._ops.cpu.memory import blocked, empty, unblocked
 from unicornn._ops.cpu.sizes import B
 from unicornn.baselines._base import over_time
 
@@ -41,31 +42,28 @@ class _Blocks:
 
     def __init__(self, like: Tensor, lengths: Tensor | None, states: Tensor, coefficients: Tensor) -> None:
         N, self.batch, self.m = like.shape
-        self.E, self.states, sums = self.batch * self.m, len(states), len(coefficients)
-        self.count = -(-self.E // B)
-        D = like.new_zeros(1 + self.states + 2 * sums, self.count * B)
-        rows = D[:, : self.E].view(len(D), self.batch, self.m)
-        rows[0] = N if lengths is None else lengths[:, None].to(like.dtype)
-        rows[1 : 1 + self.states], rows[1 + self.states : -sums] = states, coefficients[:, None]
-        self.D = D.view(len(D), self.count, B).transpose(0, 1).contiguous().view(self.count, -1)
-        self.T = torch.zeros(self.count, sums * B, dtype=torch.float64)
+        self.dtype, self.E, self.states = like.dtype, self.batch * self.m, slice(1, 1 + len(states))
+        ends = torch.full((self.batch,), N) if lengths is None else lengths
+        rows = [ends[:, None], *states, *coefficients[:, None], *torch.zeros_like(coefficients)[:, None]]
+        D = blocked([t.detach().numpy()[None] for t in rows], states.detach().numpy().dtype)
+        self.D = D.reshape(-1, len(rows) * B)
+        self.T = np.zeros((len(self.D), len(coefficients) * B))
 
     def run(self, kernel: str, model: str, alpha: float, *planes: Sequence[Tensor]) -> Tensor:
         """Calls a kernel with planes (·, b, m) for all blocks; returns the new states, (states, b, m)."""
         arrays: list[Any] = [tuple(t.detach().view(-1, self.E).numpy() for t in each) for each in planes]
-        arrays += [self.D.numpy(), *([self.T.numpy()] if kernel == "backward" else [])]
-        what = launch.kernel(KERNELS, model)(arrays[len(planes)].dtype.type(alpha))
-        threads = launch.threads(self.count)
-        launch.share_out(launch.kernel(KERNELS, kernel), self.D.dtype, self.count, threads, what, *arrays)
-        return self._unpacked(self.D)[1 : 1 + self.states].clone()
+        arrays += [self.D, *([self.T] if kernel == "backward" else [])]
+        what = launch.kernel(KERNELS, model)(self.D.dtype.type(alpha))
+        count = len(self.D)
+        launch.share_out(launch.kernel(KERNELS, kernel), self.dtype, count, launch.threads(count), what, *arrays)
+        return torch.from_numpy(self._rows(self.D)[self.states].copy())
 
     def sums(self) -> Tensor:
         """Gradients of the coefficients, (·, m). NumPy adds up the batch in a single thread and a fixed order."""
-        return torch.from_numpy(self._unpacked(self.T).numpy().sum(1)).to(self.D.dtype)
+        return torch.from_numpy(self._rows(self.T).sum(1)).to(self.dtype)
 
-    def _unpacked(self, t: Tensor) -> Tensor:
-        padded = t.view(self.count, -1, B).transpose(0, 1).reshape(-1, self.count * B)
-        return padded[:, : self.E].view(-1, self.batch, self.m)
+    def _rows(self, v: Any) -> Any:
+        return unblocked(v.reshape(-1), 1, self.batch, self.m)[:, 0]
 
 
 def _planes(t: Tensor | None) -> list[Tensor]:

@@ -117,7 +117,7 @@ def write_file_page(
     network, series, note = model, data.series, ""
     classes = None
     if is_estimator(model):
-        network = FittedNetwork.of(model, "the page", gaps=True)
+        network = FittedNetwork.from_estimator(model, "the page", gaps=True)
         classes = network.names.get("classes")
         if model.channel_names_ is not None:
             data.check_channels(model.channel_names_)

@@ -14,58 +14,18 @@ The CPU has a separate driver, ``cpu.driver``, which explains why. Both share ``
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unicornn._ops.cpu.memory import aligned, empty, reused
 from unicornn._ops.problem import Gradients, Problem
-from unicornn._ops.schedule import Limits, Schedule
+from unicornn._ops.schedule import Schedule
+from unicornn._ops.triton.recurrence import Recurrence
 
 LINE = 16
 """Elements of a cache line, at most: chunks start at multiples of it."""
-
-
-class Recurrence(Protocol):
-    """One layer over chunks of K steps: the interface of a back-end.
-
-    x (K, b, m): drive without bias. y: outputs, zero in the padding. ``active``: the running sequences of a chunk, in
-    the form that ``running`` returns.
-    """
-
-    limits: Limits
-
-    def __init__(self, w: Tensor, b: Tensor, a: Tensor, alpha: float, grid: Tensor) -> None: ...
-
-    @property
-    def state(self) -> Tensor:
-        """(2, b, m) in grid units."""
-
-    @property
-    def out_of_range(self) -> int:
-        """Positive if the state left the range of the grid."""
-
-    @staticmethod
-    def running(lengths: Tensor | None, b: int, n0: int, n1: int) -> Any: ...
-
-    def advance(self, x: Tensor, y: Tensor, active: Any) -> None:
-        """Forwards, Eq. (6): writes y (K, b, m)."""
-
-    def retreat(self, x: Tensor, y: Tensor, active: Any) -> None:
-        """Backwards, Eq. (7): writes y (K + 1, b, m), starting with the state before the chunk."""
-
-    def start_adjoint(self, gy: Tensor, gz: Tensor, horizon: float | None) -> None:
-        """Sets the gradients of the final y and z, (b, m)."""
-
-    def adjoint(self, x: Tensor, y: Tensor, g: Tensor, active: Any, recovered: bool) -> None:
-        """Backwards with Suppl. Eq. (3) and Suppl. Eq. (5): g (K, b, m) changes from ∂E/∂y to ∂E/∂x.
-
-        recovered: whether ``retreat`` has run over this chunk; otherwise y is written as there.
-        """
-
-    def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Gradients of w, b, a (m,) and of the initial y, z (b, m)."""
 
 
 class _Chunk(NamedTuple):
@@ -77,10 +37,10 @@ class _Chunk(NamedTuple):
 class Stack:
     """L layers over the sequences of a ``Problem``, forwards from its state or back to it."""
 
-    def __init__(self, recurrence: type[Recurrence], p: Problem, saved: Sequence[Tensor] = ()) -> None:
+    def __init__(self, p: Problem, saved: Sequence[Tensor] = (), recurrence: type[Recurrence] = Recurrence) -> None:
         self.p, self.recurrence = p, recurrence
         (self.N, self.batch, self.d), (self.L, self.m) = p.u.shape, p.w.shape
-        self.schedule = Schedule.of(p, slice(0, self.batch), recurrence.limits)
+        self.schedule = Schedule.for_sequences(p, slice(0, self.batch), recurrence.limits)
         self.K, self.end = self.schedule.K, self.schedule.end
         self.V, self.Lambda = ([aligned(matrix) for matrix in letter] for letter in (p.V, p.Lambda))
         self.order, self.lengths = None, None
