@@ -10,10 +10,8 @@ import torch
 from unicornn._ops.cpu import launch
 from unicornn.estimators._pooling import Pools
 from unicornn.estimators._ridge import CLIP
-from unicornn.streams._engine import COUNT, Array, Rows, product
+from unicornn.streams._engine import Array, Rows, product
 from unicornn.streams._sequences import History, Pushed, Sequences, by_owner
-
-ANY = (-np.inf, np.inf)
 
 
 class Summaries(NamedTuple):
@@ -70,8 +68,7 @@ class Table(Rows):
 
     def __init__(self, empty: Any) -> None:
         self.empty = empty
-        arrays = {name: array[:0] for name, array in empty._asdict().items()}
-        super().__init__({name: COUNT if t.dtype == np.int64 else ANY for name, t in arrays.items()}, **arrays)
+        super().__init__({name: array[:0] for name, array in empty._asdict().items()})
 
     def reset(self, rows: Any) -> None:
         for array, start in zip(self.values(), self.empty, strict=True):
@@ -130,7 +127,7 @@ class PooledWindows(Sequences):
         for i, view in enumerate(self.views):
             self.same.setdefault((view.W, view.hop, view.pace.bit_length() - 1), []).append(i)
         T = max(view.W for view in self.views) + 1
-        self.samples = Rows({"n": COUNT}, tails=np.zeros((0, self.rates, T, d)), n=np.zeros(0, np.int64))
+        self.samples = Rows(tails=np.zeros((0, self.rates, T, d)), n=np.zeros(0, np.int64))
         self.pools = [Table(Pools.empty(1, layer)) for layer in bank._layers]
         self.summaries = Table(Summaries.empty(1, d))
         tables = [(table, 1) for table in (self.samples, *self.pools, self.summaries)]

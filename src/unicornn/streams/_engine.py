@@ -13,22 +13,14 @@ from unicornn._layer import UnICORNN
 from unicornn._ops.cpu import launch
 from unicornn._ops.cpu.sizes import ROWS, B
 from unicornn._ops.cpu.step import empty_packed
-from unicornn._state import RANGE, UNIT
 from unicornn._weights import time_steps
 from unicornn.readouts import Readout
 
 Array = np.ndarray[Any, Any]
-Limits = Mapping[str, tuple[float, float]]
-"""Smallest and largest valid values of arrays in a file, by name. Other arrays only have to be finite."""
-COUNT = (0, 2**62)
 
 
 class Rows(dict[str, Array]):
     """Arrays by name, all with the same number of rows."""
-
-    def __init__(self, limits: Limits | None = None, **arrays: Array) -> None:
-        super().__init__(arrays)
-        self.limits = limits or {}
 
     def grow(self, rows: int) -> None:
         """Enlarges the arrays to at least this number of rows."""
@@ -87,9 +79,7 @@ class Engine(Rows):
         self._pack(rnn)
         self.blocks = -(-self.m // B)
         kind = np.int64 if self.dtype == torch.float64 else np.float64
-        limit = RANGE / UNIT[self.dtype]
         super().__init__(
-            {"grid": (-limit, limit), "steps": COUNT},
             S=np.zeros((0, self.L * self.blocks * 2 * B), kind),
             sums=np.zeros((0, self.m if "mean" in self.read else 0)),
             steps=np.zeros(0, np.int64),

@@ -13,7 +13,7 @@ from unicornn._ops.reference import ENERGY_FLOOR
 from unicornn.frames import Frames
 from unicornn.models import Network
 from unicornn.readouts import Energy, Input, Last, Max
-from unicornn.streams._engine import COUNT, Array, Engine, Rows
+from unicornn.streams._engine import Array, Engine, Rows
 from unicornn.streams._sequences import CarriedStates, History, Pushed, Sequences, StaggeredStates
 
 OWN = (Max, Input)
@@ -52,7 +52,7 @@ class FrameStates(Sequences):
         self.width = network.features.size
         self.upper = CarriedStates(Engine(rnn, readout), 1, 0)
         self.seen = Rows(
-            {"n": COUNT}, largest=np.zeros((0, rnn.hidden_size)), sums=np.zeros((0, 2, rnn.input_size)),
+            largest=np.zeros((0, rnn.hidden_size)), sums=np.zeros((0, 2, rnn.input_size)),
             n=np.zeros(0, np.int64),
         )  # fmt: skip
         past = History(history, int(levels[0].input_size), self.upper.engine.np_dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unicornn.errors import BadValue
-from unicornn.streams._engine import COUNT, Array, Engine, Limits, Rows
+from unicornn.streams._engine import Array, Engine, Rows
 
 MOST_LANES = 2**16
 """Largest number of states of a sequence with a window."""
@@ -24,9 +24,8 @@ class History(Rows):
 
     def __init__(self, size: int, d: int, dtype: Any) -> None:
         self.size = size
-        limits = {"past_length": (0, size), "total": COUNT}
         counts = {"past_length": np.zeros(0, np.int64), "total": np.zeros(0, np.int64)}
-        super().__init__(limits, past=np.zeros((0, size, d), dtype), **counts)
+        super().__init__(past=np.zeros((0, size, d), dtype), **counts)
 
     def add(self, slots: Array, u: Array, count: Array) -> None:
         if self.size:
@@ -101,12 +100,6 @@ class Sequences:
             own = {name.partition(".")[2]: t for name, t in arrays.items() if name.startswith(f"{i}.")}
             table.restore(rows_of(slots, lanes), own)
 
-    @property
-    def limits(self) -> Limits:
-        return {
-            f"{i}.{name}": limit for i, (table, _) in enumerate(self.tables) for name, limit in table.limits.items()
-        }
-
 
 def rows_of(slots: Any, lanes: int) -> Array:
     """Rows of the slots: slot · lanes, …, slot · lanes + lanes - 1 for each."""
@@ -132,8 +125,7 @@ class Incomplete(Rows):
     def __init__(self, patch: int, d: int, dtype: Any) -> None:
         self.patch = patch
         rows = patch if patch > 1 else 0
-        limits = {"waiting": (0, patch - 1)}
-        super().__init__(limits, samples=np.zeros((0, rows, d), dtype), waiting=np.zeros(0, np.int64))
+        super().__init__(samples=np.zeros((0, rows, d), dtype), waiting=np.zeros(0, np.int64))
 
     def wait(self, slot: int, samples: Array) -> None:
         """Sets the samples of an incomplete patch."""
@@ -222,7 +214,7 @@ class StaggeredStates(Sequences):
         if self.lanes > MOST_LANES:
             least = -(-window // MOST_LANES) * patch
             raise BadValue(f"hop: expected at least {least} for a window of {window * patch}, got {hop * patch}")
-        self.steps = Rows({"n": COUNT}, n=np.zeros(0, np.int64))  # steps of each slot so far
+        self.steps = Rows(n=np.zeros(0, np.int64))  # steps of each slot so far
         d, dtype = engine.d // patch, engine.np_dtype
         self.incomplete = Incomplete(patch, d, dtype)
         super().__init__(History(history, d, dtype), (engine, self.lanes), (self.incomplete, 1), (self.steps, 1))
@@ -287,7 +279,7 @@ class KeptSamples(Sequences):
         self, window: int, hop: int, history: int, d: int, answer: Callable[[Array], Array], shape: tuple[int, ...]
     ) -> None:
         self.window, self.hop, self.answer, self.shape = window, hop, answer, shape
-        self.rows = Rows({"n": COUNT}, kept=np.zeros((0, window, d)), n=np.zeros(0, np.int64))  # n: samples so far
+        self.rows = Rows(kept=np.zeros((0, window, d)), n=np.zeros(0, np.int64))  # n: samples so far
         super().__init__(History(history, d, np.float64), (self.rows, 1))
 
     def push(self, slots: Array, u: Array, count: Array, return_all: bool) -> Pushed:
