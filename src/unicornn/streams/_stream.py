@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from unicornn.streams._engine import Array, Rows
 from unicornn.streams._file import load_stream, save_stream
 from unicornn.streams._model import stream_model
 from unicornn.streams._samples import joined
-from unicornn.streams._sequences import Pushed
+from unicornn.streams._sequences import Pushed, Sequences
 
 ON_FULL = ("error", "evict")
 
@@ -87,8 +86,9 @@ class Stream:
         self._model = stream_model(model, readout, window)
         self.window, self.hop = window, self._model.checked_hop(window, hop)
         self.history = checks.integer("history", history, 0, checks.SIZE)
-        make: Any = self._model.carried if window is None else partial(self._model.windowed, window)
-        self._sequences = make(self.hop, history)
+        made: Any = self._model
+        states = made.carried(self.hop, history) if window is None else made.windowed(window, self.hop, history)
+        self._sequences: Sequences = states
         self.capacity = None if capacity is None else checks.integer("capacity", capacity, 1)
         self.on_full = checks.choice("on_full", on_full, ON_FULL)
         self.ttl = None if ttl is None else checks.positive("ttl", ttl)
