@@ -28,27 +28,6 @@ def test_import_loads_neither_numba_nor_triton():
     """)
 
 
-@pytest.mark.slow
-def test_long_compilations_are_announced_once(tmp_path):
-    for expected in (1, 0):  # the second process finds cached kernels
-        run(f"""
-            import logging, os
-            os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
-            import torch, unicornn
-            from unicornn._ops.cpu import launch
-            messages = []
-            handler = logging.Handler()
-            handler.emit = lambda record: messages.append(record.getMessage())
-            logging.getLogger("unicornn").addHandler(handler)
-            launch._patience = 0.01
-            layer = unicornn.UnICORNN(2, 3)
-            for _ in range(2):
-                layer(torch.randn(100_000, 1, 2))[0].sum().backward()
-            assert len(messages) == {expected} and all("compiling" in text for text in messages), messages
-        """)
-        assert list(tmp_path.rglob("*.nbi")), "kernels are cached on disk"
-
-
 MODULES = ["unicornn", *(m.name for m in pkgutil.walk_packages(unicornn.__path__, "unicornn."))]
 SLOW = ("unicornn.lab.search._search", "unicornn.lab.training._train")  # their examples train networks
 

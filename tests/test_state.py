@@ -46,7 +46,6 @@ def test_a_state_is_a_tuple():
     assert tuple(state) == (y, z)
     assert state[1] is state.z is z
     assert isinstance(state, tuple)
-    assert "State(tensor(" in repr(state)
     assert state.map(lambda t: t + 1).y.max() == 1
 
 

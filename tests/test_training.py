@@ -1,4 +1,4 @@
-"""The training engine: batches, averaged weights, best epochs, early stopping."""
+"""The training engine: batches, shares of processes, seeds."""
 
 import math
 from itertools import pairwise
@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from unicornn._training.batches import POOL, Batches
 from unicornn._training.seeds import derive_seed
-from unicornn._training.trainer import BatchLoss, Trainer, averaged_model
-from unicornn.errors import BadValue, Diverged
+from unicornn.errors import BadValue
 from unicornn.lab.tasks import Sequences
 
 
@@ -70,64 +69,3 @@ def test_sequences_are_cut_to_the_longest_of_a_batch():
 def test_sequences_need_as_many_targets():
     with pytest.raises(BadValue, match=r"^target: "):
         Sequences(torch.zeros(3, 4, 1), torch.zeros(2))
-
-
-def test_averages_start_with_a_small_decay_and_copy_integers():
-    network = torch.nn.BatchNorm1d(2)
-    average, expected = averaged_model(network, 0.9), network.weight.detach().clone()
-    for step in range(200):
-        network.weight.data.normal_()
-        network.num_batches_tracked += 1
-        average.update_parameters(network)
-        keep = min(0.9, (1 + step) / (10 + step))
-        expected = keep * expected + (1 - keep) * network.weight.detach()
-    torch.testing.assert_close(average.module.weight.detach(), expected)
-    assert average.module.num_batches_tracked == 200
-
-
-class Scripted(Trainer):
-    """Has these validation losses, whatever is learned."""
-
-    def __init__(self, losses, **options):
-        network = torch.nn.Linear(1, 1)
-        super().__init__(network, torch.optim.SGD(network.parameters(), lr=0.1), **options)
-        self.losses, self.factor = losses, 1.0
-
-    def epoch_batches(self):
-        return range(3)
-
-    def batch_loss(self, batch):
-        return BatchLoss(self.factor * self.network(torch.ones(2, 1)).square().mean(), 2)
-
-    def validate(self):
-        return {"train_loss": self.loss_sum / self.sequences, "valid_loss": self.losses[self.epoch]}
-
-    def cost(self, row):
-        return row["valid_loss"]
-
-
-def test_the_first_best_epoch_is_kept_and_patience_ends_training():
-    trainer, seen = Scripted([3.0, 1.0, 2.0, 1.0, 9.0], patience=2), []
-    trainer.run(5, after_epoch=lambda row: seen.append(trainer.network.weight.item()))
-    assert (trainer.epoch, trainer.best_epoch, trainer.stopped, trainer.step) == (4, 2, "patience", 12)
-    assert trainer.best_weights["weight"].item() == seen[1] != seen[-1]
-
-
-def test_a_callback_stops_within_an_epoch():
-    trainer = Scripted([1.0, 1.0])
-
-    def after_step(loss):
-        trainer.stopped = "enough" if trainer.step == 2 else ""
-
-    trainer.run(2, after_step)
-    assert (trainer.epoch, trainer.step) == (1, 2)
-
-
-@pytest.mark.parametrize(("factor", "losses", "name"), [(math.nan, [1.0], "loss"), (1.0, [math.inf], "valid_loss")])
-def test_divergence_is_an_error_before_the_weights_change(factor, losses, name):
-    trainer = Scripted(losses)
-    trainer.factor = factor
-    with pytest.raises(Diverged, match=rf"^{name}: .*in epoch 1\. Try"):
-        trainer.run(1)
-    assert all(p.isfinite().all() for p in trainer.network.parameters())
-    assert trainer.history == []

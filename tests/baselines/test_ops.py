@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from unicornn.baselines._base import within
 from unicornn.baselines._ops import dense, rowwise
-from unicornn.baselines._ops.planes import from_planes, to_planes
 from unicornn.baselines._ops.row_kernels import SPAN
 
 DOUBLE = torch.float64
@@ -159,42 +158,6 @@ def test_threads_do_not_change_a_bit(name):
         assert all(torch.equal(x, y) for x, y in zip(results[0], other, strict=True))
 
 
-@every
-def test_other_dtypes_use_the_reference(name):
-    function, make = CASES[name]
-    arguments = [t.bfloat16() for t in make(4, 2, 3)]
-    ours = tensors(function(*arguments, None))
-    with without_kernels():
-        for x, y in zip(ours, tensors(function(*arguments, None)), strict=True):
-            assert x.dtype == torch.bfloat16
-            assert torch.equal(x, y)
-
-
-# Coefficients and start with which each step halves the state.
-zero, one = torch.zeros(1, 1), torch.ones(1, 1)
-HALVES = {
-    "indrnn": [torch.tensor([0.5]), torch.tensor([100.0]), one],
-    "gated": [torch.zeros(2, 1), torch.zeros(3, 1), one],
-    "sru": [torch.zeros(300, 1, 1), torch.zeros(2, 1), torch.zeros(3, 1), one],
-    "rotation": [torch.tensor([0.3]), torch.tensor([0.4]), torch.ones(2, 1, 1)],
-    "oscillation": [torch.tensor([[0.5], [0.0], [0.5], [0.5]]), one, one],
-    "exprnn": [one / 2, torch.tensor([100.0]), one],
-    "lem": [zero.expand(3, 1), zero, one, one],
-}
-
-
-@pytest.mark.parametrize("name", HALVES)
-def test_vanishing_gradients_become_zero_before_they_are_subnormal(name):
-    function, make = CASES[name]
-    N = 300
-    drive = torch.zeros_like(make(N, 1, 1)[0], dtype=torch.float32).requires_grad_()
-    outputs, *_ = function(drive * 1 + (0.5 if name == "exprnn" else 0), *HALVES[name], None)
-    (g,) = torch.autograd.grad(outputs.select(-3, N - 1).sum(), drive)
-    size = g[g != 0].abs()
-    assert 2.0**-104 < size.min() < 2.0**-90
-    assert not g.select(-3, 0).any()
-
-
 @pytest.mark.parametrize("name", ["indrnn", "sru", "lem"])
 def test_gradients_cannot_be_differentiated_again(name):
     function, make = CASES[name]
@@ -203,12 +166,3 @@ def test_gradients_cannot_be_differentiated_again(name):
     (g,) = torch.autograd.grad(outputs.square().sum(), arguments[0], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
-
-
-@given(K=st.integers(1, 4), N=st.integers(1, 5), d=st.integers(1, 6), m=st.integers(1, 6))
-def test_products_with_planes(K, N, d, m):
-    x, planes, W = draw(N, 2, d).requires_grad_(), draw(K, N, 2, d).requires_grad_(), draw(K, m, d).requires_grad_()
-    torch.testing.assert_close(to_planes(x, W), torch.einsum("kmd,nbd->knbm", W, x))
-    torch.testing.assert_close(from_planes(planes, W), torch.einsum("kmd,knbd->nbm", W, planes))
-    assert torch.autograd.gradcheck(to_planes, (x, W), fast_mode=True)
-    assert torch.autograd.gradcheck(from_planes, (planes, W), fast_mode=True)

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from docs.build import baselines, speed
 from docs.build.__main__ import FIGURE_FOLDER, PAGES
-from docs.build.pages import FIGURES, MARKED, PARTS, ROOT, fill_page, load_results, part_lines, table
+from docs.build.pages import FIGURES, MARKED, PARTS, ROOT, fill_page
 from unicornn import UnICORNN, models
 from unicornn.baselines import MODELS
-from unicornn.lab.bench import _jobs, _measure, bench
+from unicornn.lab.bench import _jobs
 
 ALL_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BASELINES = (ROOT / "docs" / "baselines.md").read_text()
@@ -42,25 +41,6 @@ def test_every_figure_file_is_registered():
     assert files == set(FIGURES)
 
 
-def test_unknown_marker_is_an_error():
-    with pytest.raises(ValueError, match="<!-- unknown -->"):
-        fill_page("<!-- unknown -->\n<!-- /unknown -->")
-
-
-@pytest.mark.parametrize(
-    ("rows", "row", "rule", "line"),
-    [
-        ([{"a, b": "|x|"}], "{a, b}", "---", r"| \|x\| |"),
-        ({"lstm": 2.5}, "{key} {value:.2f}", "---", "| lstm 2.50 |"),
-        ({"lstm": {"ms": 3}}, "{key} {ms}", "---", "| lstm 3 |"),
-        ([{"ms": None}], "{ms:.1f} ms", "---:", "| – |"),
-        ([{"ms": 1.25}], "{ms:.1f} ± 0.1 ms", "---:", "| 1.2 ± 0.1 ms |"),
-    ],
-)
-def test_table_row(rows, row, rule, line):
-    assert table(rows, "heading", row) == ["| heading |", f"| {rule} |", line]
-
-
 def test_tables_of_facts_have_every_baseline():
     assert list(SIZES) == list(LAYERS)
     assert re.findall(r"^\| \*\*.*?\| `([\w-]+)` \|", BASELINES, re.MULTILINE) == list(LAYERS)
@@ -75,29 +55,3 @@ def test_formulas_count_the_parameters(name, m):
     count = models.free_parameters(LAYERS[name](d, m, 1, **_jobs.OPTIONS.get(name, {})))
     assert eval(formula, {"d": d, "m": m}) == count
     assert m != 128 or at_128 == count
-
-
-@pytest.mark.slow
-def test_results_of_bench_fill_the_pages(tmp_path, monkeypatch):
-    """A benchmark of toy sizes contains every field that the tables and figures need."""
-    monkeypatch.setattr(_jobs, "run_in_process", _measure.measure)
-    monkeypatch.setattr(_measure, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(
-        _measure, "memory_increase", lambda step: 1.0
-    )  # toy sizes need too little memory to be measured
-    sizes = {"batch_size": 2, "d": 3, "hidden_size": 4, "seconds": 0.01, "out": tmp_path}
-    names = ["lstm", "lem", "lstm:2", "gru:2"]
-    results = dict.fromkeys(("bench/speed", "bench/lengths", "bench/baselines"), bench(names, lengths=(4, 8), **sizes))
-    long = bench(names, lengths=(9,), **sizes)
-    results |= dict.fromkeys(("bench/worms", "bench/one", "bench/baselines-worms"), long)
-    for module in (baselines, speed):
-        monkeypatch.setattr(module, "load_results", lambda name: results.get(name) or load_results(name))
-    rows = PARTS["cost_of_baselines"]()
-    assert len(rows) == 2 + 2 + len(names)  # two lines of heading, two gradient methods
-    assert "N=9, b=2, d=3, m=4" in rows[0]
-    page = [marked.group(2, 3, 4) for marked in MARKED.finditer((ROOT / "docs" / "speed.md").read_text("utf-8"))]
-    steps = [line for source, *others in page if source == "training_steps" for line in part_lines(source, *others)]
-    assert len(steps) == 3 * (2 + 5)  # in each table, two lines of heading
-    assert "–" not in "".join([*steps, *part_lines("stream_step", "", "{m} {ours:.0f} {theirs:.0f} {ratio}")])
-    assert FIGURES["lengths"]().axes
-    assert FIGURES["bench"]().axes

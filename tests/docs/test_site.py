@@ -22,14 +22,6 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 MODULES = {name: importlib.import_module(name) for name in extension.public_modules()}
 
 
-def test_public_names_are_found():
-    assert {"unicornn", "unicornn.baselines", "unicornn.lab.tasks", "unicornn.theory.plots"} <= set(MODULES)
-    assert not [name for name in MODULES if "._" in name or name == "unicornn.baselines.lstm"]
-    assert {"UnICORNN", "State", "suggest_dt"} <= set(extension.public_names(MODULES["unicornn"]))
-    assert "Line" in extension.public_names(MODULES["unicornn.theory.plots"])  # defined there
-    assert "Tensor" not in extension.public_names(MODULES["unicornn.theory.plots"])  # imported
-
-
 def test_every_public_class_and_function_has_an_example():
     """Other tests run the examples. Exceptions need none."""
     without = []
@@ -38,11 +30,6 @@ def test_every_public_class_and_function_has_an_example():
             if inspect.isroutine(thing) or (isinstance(thing, type) and not issubclass(thing, BaseException)):
                 without += [] if ">>>" in (thing.__doc__ or "") else [f"{name}.{thing.__name__}"]
     assert without == ["unicornn.lab.cli.main"]
-
-
-def test_docstrings_are_escaped_outside_literals():
-    assert extension.escape("|y_n|, classes_, snake_case") == r"\|y_n\|, classes\_, snake_case"
-    assert extension.escape("``|y|``, ``n_iter_``") == "``|y|``, ``n_iter_``"
 
 
 def test_tutorials_are_on_the_first_page():

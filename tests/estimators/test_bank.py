@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.linear_model import RidgeClassifierCV
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.exceptions import BANK
@@ -127,16 +123,6 @@ def test_pairs_tell_which_channel_leads():
     assert (np.sign(one) == -np.sign(other))[clear].all()
 
 
-def test_pairs_leave_out_constant_channels():
-    X = np.random.default_rng(0).normal(size=(5, 40, 3))
-    X[:, :, 1] = 7
-    pairs = [layer for layer in small().fit(X)._layers if layer.view.pairs]
-    assert pairs
-    assert all((layer.V[:, 1] == 0).all() and (layer.V != 0).sum() == len(layer.V) for layer in pairs)
-    X[:, :, 2] = 7
-    assert not any(layer.view.pairs for layer in small().fit(X)._layers)
-
-
 def test_every_feature_has_a_name_and_a_kind():
     X = np.random.default_rng(0).normal(size=(5, 40, 3))
     bank = small().fit(X)
@@ -144,14 +130,6 @@ def test_every_feature_has_a_name_and_a_kind():
     assert len(set(names)) == len(names) == len(kinds) == bank.transform(X).shape[1]
     assert all(("lead" in name or "in_phase" in name) == (kind == 1) for name, kind in zip(names, kinds, strict=True))
     assert names[kinds == 2][-1] == "channel2_max_at"
-
-
-def test_in_a_pipeline():
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1], 20)
-    X = np.sin(np.where(y, 0.2, 0.3)[:, None] * np.arange(80) + rng.uniform(0, 6, (40, 1)))
-    model = make_pipeline(small().set_output(transform="pandas"), StandardScaler(), RidgeClassifierCV())
-    assert cross_val_score(model, X, y).mean() > 0.9
 
 
 def test_summary_statistics_of_each_channel():

@@ -272,14 +272,6 @@ def test_frames_with_another_order_of_series_or_columns():
         estimator.predict([listed[0], listed[1][["b", "a"]]])
 
 
-def test_progress_is_shown(capsys):
-    X, y, _ = tones(8)
-    UnICORNNClassifier("network", verbose=True, **QUICK | {"max_epochs": 2}).fit(X, y)
-    shown = capsys.readouterr().out
-    assert "2/2" in shown
-    assert "_loss" in shown
-
-
 def test_a_time_step_that_diverges_is_halved(monkeypatch):
     X, y, _ = tones(12)
     train, tried = networks.train, []

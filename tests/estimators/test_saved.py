@@ -56,14 +56,6 @@ def test_settings_may_be_numpy_scalars(tmp_path):
     assert load_model(tmp_path).hidden_size == 4
 
 
-def test_the_model_card(tmp_path):
-    X, y, _ = tones(8)
-    UnICORNNClassifier(random_state=0).fit(X, np.where(y == "low", "a|b", "c")).save_pretrained(tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    for part in ("| series | 8 |\n", r"| classes | a\|b (4), c (4) |", "left out accuracy", "`'bank'`", "| torch |"):
-        assert part in text
-
-
 def test_the_frozen_model_loads(tmp_path):
     load_model(FROZEN).save_pretrained(tmp_path)
     model = load_model(tmp_path)
@@ -73,17 +65,13 @@ def test_the_frozen_model_loads(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-@pytest.mark.parametrize("harm", ["changed", "truncated", "removed", "foreign"])
+@pytest.mark.parametrize("harm", ["changed", "removed"])
 def test_a_damaged_file_is_named(name, harm, tmp_path):
     shutil.copytree(FROZEN, tmp_path / "model")
     path = tmp_path / "model" / name
     content = path.read_bytes()
     if harm == "removed":
         path.unlink()
-    elif harm == "truncated":
-        path.write_bytes(content[: len(content) // 2])
-    elif harm == "foreign":
-        path.write_bytes(b'{"architectures": ["BertModel"]}')
     else:
         digit = next(i for i in range(len(content) - 20, 0, -1) if content[i : i + 1].isdigit())
         path.write_bytes(content[:digit] + (b"2" if content[digit] == ord("1") else b"1") + content[digit + 1 :])

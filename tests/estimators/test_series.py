@@ -1,6 +1,6 @@
 """Accepted forms of X, missing values, scaling."""
 
-from collections.abc import Sequence
+from collections import UserList
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,49 +31,29 @@ def test_all_forms_give_the_same_series():
     check_same(as_series(X), *(as_series(form, layout="channels_first") for form in (swapped, list(swapped))))
 
 
-class FakeArray:
-    """Like xarray's DataArray."""
-
-    def __init__(self, values, dims):
-        self.values, self.dims = values, dims
-
-
-class FakeColumn(Sequence):
-    """Like a column of a Hugging Face dataset."""
-
-    def __init__(self, rows):
-        self.rows = rows
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, i):
-        return self.rows[i]
-
-
-class FakeTable:
-    """Like a table of polars or Arrow."""
-
-    def __init__(self, frame):
-        self.to_pandas = lambda: frame
-
-
 def test_containers_of_other_libraries_give_the_same_series():
     X = np.random.default_rng(0).normal(size=(4, 10, 3))
     lists, swapped = [x.tolist() for x in X], X.transpose(0, 2, 1)
     nested = pd.DataFrame({name: [pd.Series(x[:, i]) for x in X] for i, name in enumerate("abc")})  # as in sktime
     cells = pd.DataFrame({name: [x[:, i].tolist() for x in X] for i, name in enumerate("abc")})
+
+    def table(frame):  # of polars or Arrow
+        return SimpleNamespace(to_pandas=lambda: frame)
+
+    def array(values, *dims):  # xarray's
+        return SimpleNamespace(values=values, dims=dims)
+
     forms = [
-        nested, cells, FakeTable(cells), FakeTable(pd.Series(list(X))), FakeColumn(lists), pd.Series(list(X)),
+        nested, cells, table(cells), table(pd.Series(list(X))), UserList(lists), pd.Series(list(X)),
         pd.DataFrame({"series": list(X)}), torch.tensor(X, requires_grad=True), [torch.tensor(x) for x in X],
-        FakeArray(X, ("case", "time", "channel")), FakeArray(swapped, ("case", "channel", "time")),
+        array(X, "case", "time", "channel"), array(swapped, "case", "channel", "time"),
     ]  # fmt: skip
     check_same(as_series(X), *map(as_series, forms))
-    check_same(as_series(X), as_series(FakeArray(X, ("case", "time", "channel")), layout="channels_first"))
-    check_same(as_series(X[:, :, 0]), as_series(FakeTable(pd.DataFrame(X[:, :, 0]))))
+    check_same(as_series(X), as_series(array(X, "case", "time", "channel"), layout="channels_first"))
+    check_same(as_series(X[:, :, 0]), as_series(table(pd.DataFrame(X[:, :, 0]))))
     assert read_series(nested).channels == ["a", "b", "c"]
     ragged = [x[: 5 + i] for i, x in enumerate(X)]
-    check_same(ragged, as_series(FakeColumn([x.tolist() for x in ragged])))
+    check_same(ragged, as_series(UserList([x.tolist() for x in ragged])))  # like a column of a Hugging Face dataset
 
 
 @pytest.mark.parametrize(

@@ -133,14 +133,6 @@ def test_inference_mode_reaches_the_threads(monkeypatch, count):
     assert torch.equal(output, expected)
 
 
-def test_a_large_batch_is_shared_out():
-    assert len(cpu.groups(17984, 8, 32, 2)) == 2
-    assert len(cpu.groups(1000, 128, 128, 2)) > 4
-    assert len(cpu.groups(10, 4, 8, 1)) == len(cpu.groups(10**6, 1, 48, 3)) == 1
-    parts = cpu.groups(1000, 13, 256, 1)
-    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(13))
-
-
 def in_fork(check):
     """Whether ``check()`` is true in a forked process, within ten seconds."""
     child = os.fork()

@@ -10,19 +10,6 @@ import torch
 from unicornn._ops.cpu import launch
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize("threads", [0, 1, 2, 3, 8])
-def test_every_block_is_done_once(count, threads):
-    done = []
-
-    def kernel(name, k0, k1):
-        done.extend(range(k0, k1))
-        return k1 - k0
-
-    assert launch.share_out(kernel, torch.float32, count, threads, "name") == count
-    assert sorted(done) == list(range(count))
-
-
 @pytest.mark.parametrize("failing", [0, 1])
 def test_an_error_in_any_thread_is_raised_when_all_have_ended(failing):
     ended = threading.Event()
@@ -63,18 +50,3 @@ def test_an_interrupt_waits_for_the_threads(run, monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert ended
-
-
-def test_subnormal_numbers_are_treated_as_by_the_caller():
-    tiny = torch.tensor([1e-310], dtype=torch.float64)
-
-    def flushed(k0, k1):
-        return int(not (tiny * 1.0).any())
-
-    try:
-        for flush in (False, True, False):
-            if not torch.set_flush_denormal(flush):
-                pytest.skip("this processor cannot flush subnormal numbers")
-            assert launch.share_out(flushed, torch.float64, 2, 2) == 2 * flush
-    finally:
-        torch.set_flush_denormal(False)

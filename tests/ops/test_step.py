@@ -139,13 +139,6 @@ def test_layers_of_the_same_size_take_turns():
 
 
 @torch.no_grad()
-def test_the_output_does_not_hold_the_state():
-    output, state = UnICORNN(3, 8, 2).step(torch.randn(4, 3))
-    assert output.untyped_storage().nbytes() == output.nbytes
-    assert isinstance(state, State)
-
-
-@torch.no_grad()
 def test_threads_give_the_same_bits():
     layer, u, before = UnICORNN(3, 20, 2), torch.randn(300, 3), torch.get_num_threads()
     found = []

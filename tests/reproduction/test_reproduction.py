@@ -13,7 +13,6 @@ from reproduction import RESULTS
 from reproduction import __main__ as driver
 from tests.lab.training import helpers
 from unicornn.lab import cli
-from unicornn.lab.training import resolve, train
 
 
 @pytest.fixture
@@ -55,18 +54,3 @@ def test_driver_trains_resumes_and_records(tmp_path, monkeypatch, capsys):
     assert {"seed", "protocol", "training", "model_options", "environment"} <= set(kept)
     assert kept["command"].startswith("unicornn train")
     assert kept["result"]["epochs"] == kept["curve"]["epoch"][-1] == 1
-
-
-def test_records_of_other_and_finished_runs_are_kept(tmp_path):
-    finished, stopped = (driver.Run(tmp_path / name) for name in ("a", "b"))
-    for run in (finished, stopped):
-        train(resolve(helpers.TASK, settings={"epochs": 1}), run.path, task=helpers.TASK)
-    (stopped.path / "result.json").unlink()
-    path = tmp_path / "group.json"
-    path.write_text(json.dumps([{"name": "elsewhere", "result": {"test": 1}}, {"name": "b", "result": {"test": 2}}]))
-    driver.update_records(path, [finished, stopped])
-    kept = {record["name"]: record["result"] for record in json.loads(path.read_text())}
-    assert kept == {"elsewhere": {"test": 1}, "b": {"test": 2}, "a": finished.result}
-    driver.update_records(tmp_path / "new.json", [stopped])
-    (begun,) = json.loads((tmp_path / "new.json").read_text())
-    assert (begun["result"], begun["curve"]["epoch"]) == (None, [1])

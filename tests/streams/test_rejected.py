@@ -35,23 +35,6 @@ def test_rejected_samples_change_nothing(layer, bad, error):
     np.testing.assert_array_equal(stream.push({"a": x})["a"], Stream(layer).push({"a": np.ones((6, 2))})["a"])
 
 
-def test_rejected_calls(layer):
-    stream = Stream(layer)
-    for samples in ({}, np.ones(2)):
-        with pytest.raises((BadValue, BadType), match=r"^samples: "):
-            stream.push(samples)
-    for key in ("a", ["a"], ("a", [])):
-        with pytest.raises((BadValue, BadType), match=r"^key: "):
-            stream.drop(key)
-    with pytest.raises(BadType, match=r"^key: "):
-        stream.predict_one(["a"], np.ones(2))
-    for path in (3, None):
-        with pytest.raises((BadValue, BadType), match=r"^path: "):
-            Stream.load(path, layer)
-    with pytest.raises(BadType, match=r"^return_all: "):
-        stream.push({"a": np.ones(2)}, return_all=1)
-
-
 @pytest.mark.parametrize(
     ("model", "options", "name"),
     [

@@ -27,18 +27,3 @@ def test_float64_inversion_is_accurate_for_longer():
     assert 0 < result.plain.max() < 1e-10
     assert not result.exact.any()
     assert max(result.gradients.values()) < 1e-8
-
-
-def test_gradients_from_stored_states_are_those_of_autograd():
-    torch.manual_seed(0)
-    from unicornn.theory import _reconstruction
-
-    layer = UnICORNN(2, 4, 2, dtype=torch.float64, backend="reference")
-    u, start = torch.randn(250, 2, 2, dtype=torch.float64), torch.randn(2, 2, 2, 4, dtype=torch.float64)
-    pieces, starts = u.split(100), [tuple(start)]
-    for piece in pieces[:-1]:
-        starts.append(layer(piece, starts[-1])[1].detach())
-    gradients = _reconstruction._gradients(layer, pieces, starts)
-    (layer(u, tuple(start))[0].square().sum() / 2).backward()
-    for name, p in layer.named_parameters():
-        torch.testing.assert_close(gradients[name], p.grad)

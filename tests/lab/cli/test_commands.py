@@ -5,32 +5,18 @@ from pathlib import Path
 
 import pytest
 
-import unicornn as package
 from tests.lab.cli.helpers import error_of, unicornn
 from tests.lab.training import helpers
 from unicornn import __main__
 from unicornn.lab import cli
 
 
-@pytest.fixture
-def complain(tmp_path, monkeypatch, capsys):
-    """Runs `unicornn train` on a task file with some text replaced and returns the error message."""
-
-    def run(old, new):
-        text = Path(helpers.__file__).read_text()
-        assert old in text
-        (tmp_path / "mine.py").write_text(text.replace(old, new))
-        monkeypatch.chdir(tmp_path)
-        message = error_of(["train", "mine.py", "--epochs", "1"], monkeypatch, capsys)
-        assert not list(tmp_path.rglob("metrics.csv")), "nothing was trained"
-        return message
-
-    return run
-
-
 @pytest.mark.parametrize("line", ["import torch\n", "def load(source, options, seed):\n    "])
-def test_a_missing_import_of_a_task_file(complain, line):
-    message = complain(line.rstrip(" "), f"{line}import not_a_library\n")
+def test_a_missing_import_of_a_task_file(line, tmp_path, monkeypatch, capsys):
+    text = Path(helpers.__file__).read_text().replace(line.rstrip(" "), f"{line}import not_a_library\n")
+    (tmp_path / "mine.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    message = error_of(["train", "mine.py", "--epochs", "1"], monkeypatch, capsys)
     assert "mine.py imports not_a_library, which is not installed" in message
     assert "pip install" not in message
 
@@ -59,13 +45,6 @@ def test_the_command_without_its_libraries(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         __main__.main()
     assert "typer is not installed; try pip install '.[fit]'" in capsys.readouterr().err
-
-
-def test_version_and_help():
-    assert unicornn("--version") == f"unicornn {package.__version__}\n"
-    listed = unicornn("--help")
-    assert "unicornn fit walks.csv --target person" in listed
-    assert listed.index("predict  ") < listed.index("tasks  ")
 
 
 def test_names_are_never_markup(tmp_path, monkeypatch):

@@ -92,17 +92,6 @@ def test_missing_values(table, tmp_path):
         run("fit", table, "--target", "kind", "--out", tmp_path / "n", "--missing", "error")
 
 
-def test_regression(table, tmp_path):
-    frame = pd.read_csv(table)
-    frame["size"] = frame.series.str[1:].astype(int) + 0.5
-    frame.drop(columns="kind").to_csv(table, index=False)
-    assert "regression" in run("fit", table, "--target", "size", "--out", tmp_path / "m")
-    assert type(load_model(tmp_path / "m")).__name__ == "UnICORNNRegressor"
-    assert "against their targets" in (tmp_path / "m/report.html").read_text()
-    with pytest.raises(BadValue, match=r"^--target: "):
-        run("fit", table, "--out", tmp_path / "n")
-
-
 def test_other_files_are_not_replaced(table, tmp_path):
     project = tmp_path / "project"
     project.mkdir()

@@ -1,13 +1,9 @@
 """Commands for training, searching and reporting."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from tests.lab.cli.helpers import error_of, unicornn
 from tests.lab.search.helpers import imagined_training
@@ -15,9 +11,6 @@ from tests.lab.training import helpers
 from unicornn.errors import Diverged
 from unicornn.lab import cli
 from unicornn.lab.search import _search, read_study
-from unicornn.lab.training import resolve, train
-
-COMMAND = [sys.executable, "-m", "unicornn"]
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +18,6 @@ def _in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UNICORNN_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(cli.console, "width", 300)
-
-
-def as_a_process(*arguments, **options):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
 
 
 def test_from_training_to_report():
@@ -55,17 +44,12 @@ SEARCH = ["search", helpers.__file__]
     ("arguments", "message"),
     [
         (["train", "digits", "--set", "lern=3"], "lern"),
-        (["train", "digits", "--set", "lr"], "NAME=VALUE"),
         (["train", "digitz"], "did you mean 'digits'"),
         (["train", "digits", "--budget", "soon"], "budget: "),
         (["train", "digits", "--resume"], "there is no"),
         (["evaluate", "nowhere"], "nowhere"),
-        (["report", "nowhere"], "nowhere"),
         (["train", "psmnist"], "train-images-idx3-ubyte"),
-        ([*SEARCH, "--range", "lern=3"], "--range: "),
         ([*SEARCH, "--range", "lr"], "NAME=LOW,HIGH"),
-        ([*SEARCH, "--sampler", "grid"], "sampler: "),
-        ([*SEARCH, "--budget", "soon"], "budget: "),
         ([*SEARCH, "--storage", "somewhere"], "storage: "),
     ],
 )
@@ -97,12 +81,3 @@ def test_a_search_whose_trials_all_failed_has_a_status(monkeypatch, capsys):
 
     monkeypatch.setattr(_search, "train", failing)
     assert "loss: nan in epoch 1" in error_of([*SEARCH, "--trials", 2], monkeypatch, capsys)
-
-
-def test_the_command_and_the_function_train_alike(tmp_path):
-    done = as_a_process("train", helpers.__file__, "--epochs", 1, "--model", "lstm", "--out", "command")
-    assert done.returncode == 0, done.stderr
-    config = resolve(helpers.TASK, model="lstm", settings={"epochs": 1})
-    run = train(config, tmp_path / "function", task=helpers.TASK)
-    one, other = (load_file(path / "best.safetensors") for path in (tmp_path / "command", run.path))
-    assert all(torch.equal(one[k], other[k]) for k in one)

@@ -1,15 +1,12 @@
 """The data folder and the cache."""
 
 import os
-import socket
 
 import numpy as np
 import pytest
 
 from unicornn.errors import MissingData
 from unicornn.lab.data import File, Source
-
-DEAD = 4_194_305  # larger than any process ID on Linux
 
 
 @pytest.fixture
@@ -64,18 +61,6 @@ def test_a_damaged_cache_is_made_again(cached, damage):
     [file] = source.cache.glob("name-*/a.npy")
     damage(file)
     assert [load(), load()] == [2, 2]
-
-
-def test_a_failure_and_killed_processes_leave_no_files(tmp_path):
-    dead, elsewhere = (tmp_path / f".unicornn-{host}-{DEAD}-a" for host in (socket.gethostname(), "elsewhere"))
-    for folder in (dead, elsewhere):
-        folder.mkdir()
-    (dead / "arrays").touch()
-    with pytest.raises(RuntimeError):
-        Source(tmp_path, tmp_path).cached("name", [], "", lambda: (_ for _ in ()).throw(RuntimeError))
-    Source(tmp_path, tmp_path).cached("name", [], "", lambda: {"a": np.zeros(9)})
-    [made] = tmp_path.glob("name-*")
-    assert set(tmp_path.iterdir()) == {made, elsewhere}
 
 
 def test_missing_files_are_listed(tmp_path):

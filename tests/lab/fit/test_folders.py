@@ -55,11 +55,6 @@ def test_tables_with_their_own_targets_and_times(tmp_path):
     assert (data.channels, data.target.tolist(), len(data.times)) == (["x"], ["u", "v"], 2)
 
 
-def test_one_recording(tmp_path):
-    write_series(tmp_path / "a.wav", 5)
-    assert read(tmp_path / "a.wav").series[0].shape == (5, 2)
-
-
 def test_folders_of_other_files(tmp_path):
     (tmp_path / "a.mp3").touch()
     with pytest.raises(CorruptData, match=r"expected .*\.wav.*, got \.mp3"):

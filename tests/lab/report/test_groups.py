@@ -1,16 +1,12 @@
 """Grouping of runs, and statistics over seeds."""
 
 import math
-import statistics
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.lab.report.helpers import write_run
-from unicornn.lab._metric import Metric
 from unicornn.lab.report._folders import find_runs
-from unicornn.lab.report._groups import group_runs, seed_statistics
+from unicornn.lab.report._groups import group_runs
 
 
 def labels(root):
@@ -50,22 +46,3 @@ def test_the_best_run_is_finished_if_possible_and_chosen_by_validation(tmp_path)
     (entry,) = group.entries
     assert entry.test == (2.0, math.sqrt(2), 1.0)
     assert entry.valid.best == 1.0
-
-
-@pytest.mark.usefixtures("known_tasks")
-def test_departures_from_a_known_task(tmp_path):
-    write_run(tmp_path / "1", "regress", task_options={"split": "random"})
-    write_run(tmp_path / "2", "regress", task_options={"split": "patient"})
-    write_run(tmp_path / "3", "regress", task="mine.py", task_options={"split": "patient"})
-    usual, patient, mine = group_runs(find_runs([tmp_path]))
-    assert (usual.departures, patient.departures, mine.departures) == ({}, {"split": "patient"}, {})
-    assert (len(usual.published), len(mine.published)) == (1, 0)
-
-
-@given(st.lists(st.floats(0, 100), min_size=1), st.booleans())
-def test_seed_statistics(values, more_is_better):
-    mean, deviation, best = seed_statistics(values, Metric("", more_is_better))
-    assert mean == pytest.approx(statistics.fmean(values))
-    assert best == (max(values) if more_is_better else min(values))
-    assert (deviation is None) == (len(values) == 1)
-    assert deviation is None or deviation == statistics.stdev(values)

@@ -1,4 +1,4 @@
-"""The plots: their data, and any label."""
+"""The plots: any label, and the confusion matrix."""
 
 import warnings
 
@@ -19,16 +19,6 @@ def legend(figure):
     return [text.get_text() for text in drawn.get_texts()]
 
 
-def test_learning_curves():
-    runs = {"unicornn": [table([0.5, 0.7, 0.8]), table([0.4, 0.6])], "lstm": [table([0.3])]}
-    figure = plots.learning_curves(runs, "accuracy", constant=0.1)
-    first, second, lstm, chance = figure.axes[0].lines
-    assert first.get_ydata() == pytest.approx([50, 70, 80])
-    assert first.get_color() == second.get_color() != lstm.get_color()
-    assert chance.get_ydata() == pytest.approx([10, 10])
-    assert legend(figure) == ["unicornn", "lstm", "constant prediction"]
-
-
 @pytest.mark.parametrize("label", [r"$\frac{$", "a$b$c", "_hidden", "名前", "\ud800\n", "x" * 300])
 def test_any_label_and_metric_can_be_drawn(label, tmp_path):
     for name, metric in ((label, "accuracy"), ("unicornn", label)):
@@ -36,13 +26,6 @@ def test_any_label_and_metric_can_be_drawn(label, tmp_path):
         with warnings.catch_warnings(action="error"):
             figure.savefig(tmp_path / "f.svg")
         assert len(legend(figure)) == 1
-
-
-def test_weight_norms_are_means_over_runs_of_any_length():
-    runs = [table([0, 0], w_norm_1=[1.0, 2.0], w_norm_2=[3.0, 3.0]), table([0], w_norm_1=[2.0], w_norm_2=[5.0])]
-    figure = plots.weight_norms(runs)
-    assert [list(line.get_ydata()) for line in figure.axes[0].lines] == [[1.5, 2.0], [4.0, 3.0]]
-    assert legend(figure) == ["layer 1", "layer 2"]
 
 
 def test_confusion():

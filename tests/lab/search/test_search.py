@@ -12,7 +12,7 @@ from tests.lab.search.helpers import parameters_of, run_search
 from tests.lab.training import helpers as small
 from unicornn.lab._run_folder import Run
 from unicornn.lab._study import outcome, ranked
-from unicornn.lab.search import _storage, read_study
+from unicornn.lab.search import read_study
 from unicornn.lab.training import resolve, train
 from unicornn.lab.training._config import parse
 
@@ -116,17 +116,3 @@ def test_a_password_is_not_stored(tmp_path, monkeypatch):
     for path in (tmp_path / "search").rglob("*.json"):
         assert "secret" not in path.read_text()
     assert "me:***@host" in Run(tmp_path / "search/trials/00000").config["command"]
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("nonsense", "^storage: "),
-        ("postgresql+nosuch://host/name", "^storage: "),
-        ("sqlite:////nowhere/at/all/study.db", r"^storage: .*sqlite:.*unable to open database file"),
-    ],
-)
-def test_a_storage_that_cannot_be_opened(tmp_path, monkeypatch, url, message):
-    monkeypatch.setattr(_storage, "OPEN_ATTEMPTS", 1)
-    with pytest.raises(ValueError, match=message):
-        run_search(tmp_path / "search", storage=url)

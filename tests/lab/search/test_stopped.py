@@ -13,7 +13,6 @@ import pytest
 
 from tests.lab.search.helpers import (
     finished,
-    imagined_training,
     numbers,
     parameters_of,
     run_search,
@@ -94,21 +93,6 @@ def test_ctrl_c_stops_cleanly_and_the_trial_is_repeated(tmp_path, monkeypatch):
     study = run_search(tmp_path / "search")
     assert numbers(study) == [0, 2, 3]
     assert study.trials[2].params["lr"] == Run(tmp_path / "search/trials/00001").config["training"]["lr"]
-
-
-def test_an_error_is_raised_and_the_trial_is_repeated(tmp_path, monkeypatch):
-    def full(config, folder, **options):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_search, "train", full)
-        for _ in range(4):  # any number of times
-            with pytest.raises(OSError, match="No space"):
-                run_search(tmp_path / "search")
-    monkeypatch.setattr(_search, "train", imagined_training)
-    study = run_search(tmp_path / "search")
-    assert len(numbers(study)) == 3
-    assert parameters_of(study)[0] == parameters_of(run_search(tmp_path / "undisturbed"))[0]
 
 
 @contextlib.contextmanager

@@ -50,20 +50,6 @@ def test_pixels_and_labels(source):
     assert counts.tolist() == np.bincount(labels[:5].ravel(), minlength=10).tolist()
 
 
-def test_stages_of_growing_length(cifar10_source):
-    def lengths(**settings):
-        train, valid, *_ = helpers.load(TASK, cifar10_source, **settings)
-        return [len(train.batch(torch.arange(2), draw).u) for draw in range(4)] + [len(helpers.everything(valid).u)]
-
-    assert lengths() == [1000] * 5
-    assert lengths(short_epochs=2.0, short_steps=40) == [40, 40, 1000, 1000, 1000]
-    assert lengths(short_epochs=(1.0, 2.0), short_steps=(40.0, 90.0)) == [40, 90, 90, 1000, 1000]
-    with pytest.raises(BadValue, match=r"^short_steps: "):
-        lengths(short_epochs=(1.0, 2.0))
-    shared = padded(3, 0, "shared", lengths=(50, 200))
-    assert torch.equal(shared, padded(3, -1, "shared", lengths=(50, 200))[:, :50])
-
-
 def test_options_reach_the_images(cifar10_source):
     plain, standardised = (
         helpers.load(TASK, cifar10_source, pixels=pixels).train.batch(torch.arange(40), 0).u[:32]

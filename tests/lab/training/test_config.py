@@ -7,7 +7,7 @@ import pytest
 from tests.lab.training import helpers
 from unicornn.errors import BadValue
 from unicornn.lab import tasks
-from unicornn.lab.training._config import Config, parse, resolve
+from unicornn.lab.training._config import resolve
 
 
 def test_later_settings_win():
@@ -22,11 +22,6 @@ def test_later_settings_win():
 def test_baselines_without_published_settings_get_the_sizes():
     options = resolve(helpers.TASK, model="lstm").model_options
     assert options == {"hidden_size": 8, "num_layers": 2, "dropout": 0.2}
-
-
-def test_a_config_survives_its_file():
-    config = resolve(helpers.TASK, settings={"clip": 1.0}, seed=3, budget=60.0)
-    assert Config.from_dict(config.as_dict() | {"command": "more"}) == config
 
 
 @pytest.mark.parametrize(
@@ -64,12 +59,6 @@ def test_a_network_beyond_the_memory_is_rejected(tmp_path, model, monkeypatch):
     with pytest.raises(BadValue, match=r"^hidden_size: .* GiB, got 20000, which takes"):
         helpers.train(helpers.config(model=model, hidden_size=20_000), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_pairs_of_names_and_values():
-    assert parse(["lr=0.1", "batch-size = 3"]) == {"lr": "0.1", "batch_size": "3"}
-    with pytest.raises(BadValue, match=r"^--set: expected NAME=VALUE"):
-        parse(["lr"])
 
 
 def test_tasks_are_found_by_name_or_path(tmp_path):
