@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import tarfile
 import zipfile
 from pathlib import Path
@@ -81,7 +82,15 @@ def links_in_tar(path):
         archive.addfile(file, io.BytesIO(b"c"))
 
 
-@pytest.mark.parametrize("make", [links_in_folder, links_in_tar])
+def links_in_zip(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        link = zipfile.ZipInfo("links/a.txt")
+        link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/hostname")
+        archive.writestr("links/c.txt", "c")
+
+
+@pytest.mark.parametrize("make", [links_in_folder, links_in_tar, links_in_zip])
 def test_links_are_skipped(tmp_path, make):
     make(tmp_path / "links")
     assert list(members(tmp_path / "links", "*.txt")) == [("links/c.txt", b"c")]
