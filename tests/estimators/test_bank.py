@@ -48,6 +48,15 @@ def test_features_are_reproducible_to_the_bit():
     assert not np.array_equal(features[0], OscillatorBank(4, random_state=1).fit_transform(X))
 
 
+def test_rounding_does_not_decide_who_wins_where_nothing_happens():
+    """In most windows nothing happens, so that every oscillator is at its median."""
+    X = 0.7 + np.random.default_rng(0).normal(size=(8, 400)) * (np.arange(400) > 330)
+    bank = OscillatorBank(random_state=0).fit(X)
+    contests = [name.endswith(("_wins", "_losses")) for name in bank.get_feature_names_out()]
+    before, after = (bank.transform(each)[:, contests] for each in (X, X * (1 + 2.0**-22)))
+    assert np.abs(before - after).max() < 0.2
+
+
 @pytest.mark.parametrize(("d", "m"), [(1, 5), (3, 32), (2, 40)])
 def test_windows_follow_the_reference(d, m):
     X = [np.random.default_rng(n).normal(size=(n, d)).astype(np.float32) for n in (150, 9, 300)]

@@ -28,7 +28,7 @@ from unicornn.estimators._ridge import CLIP, Ridge
 from unicornn.estimators._series import Series
 
 AT_ONCE = 1 << 22  # numbers processed at a time, to save memory
-GROUP = 8  # energies that compete, as in ``_pooling_kernels``
+GROUP, TIE = 8, 1e-3  # energies that compete, and differences that count as none, as in ``_pooling_kernels``
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
 
 
@@ -176,9 +176,10 @@ def _contest_parts(values: np.ndarray) -> np.ndarray:
     parts, window = np.zeros((3, *values.shape), np.float32), np.arange(values.shape[1])
     for first in range(0, len(values), GROUP):
         group = values[first : first + GROUP]
-        high, low = first + group.argmax(0), first + group.argmin(0)
+        highest, lowest = group.max(0), group.min(0)
+        high, low = first + (group >= highest - TIE).argmax(0), first + (group <= lowest + TIE).argmax(0)
         parts[0, high, window] = parts[1, low, window] = 1 / len(window)
-        parts[2, high, window] = values[high, window] / len(window)
+        parts[2, high, window] = highest / len(window)
     return parts
 
 

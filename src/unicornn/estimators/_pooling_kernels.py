@@ -5,6 +5,7 @@ import numpy as np
 from unicornn._ops.cpu.jit import helper, inline, kernel, view
 
 GROUP = 8  # neighbours that compete; oscillators are ordered by their time scale
+TIE = np.float32(1e-3)  # deviations
 
 
 @kernel
@@ -39,14 +40,22 @@ def _cross(x, middle, crossed, side):
 
 @inline
 def _compete(x, middle, unit, wins, losses, won):
-    """In each group of neighbours: whose standardised value is largest and smallest, and the largest value."""
+    """In each group of neighbours: whose standardised value is largest and smallest, and the largest value.
+
+    The first of several values that differ by less than ``TIE`` counts: windows in which nothing happens give the
+    median of every oscillator, and rounding would decide.
+    """
     for start in range(0, x.size, GROUP):
-        high = low = start
+        end = min(start + GROUP, x.size)
         highest = lowest = (x[start] - middle[start]) * unit[start]
-        for i in range(start + 1, min(start + GROUP, x.size)):
+        for i in range(start + 1, end):
             value = (x[i] - middle[i]) * unit[i]
-            high, highest = (i, value) if value > highest else (high, highest)
-            low, lowest = (i, value) if value < lowest else (low, lowest)
+            highest, lowest = max(highest, value), min(lowest, value)
+        high = low = end
+        for i in range(end - 1, start - 1, -1):
+            value = (x[i] - middle[i]) * unit[i]
+            high = i if value >= highest - TIE else high
+            low = i if value <= lowest + TIE else low
         wins[high] += 1
         losses[low] += 1
         won[high] += highest

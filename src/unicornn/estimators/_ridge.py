@@ -79,7 +79,7 @@ class Ridge:
         """
         s = np.ones(len(F)) if weights is None else weights * len(F) / weights.sum()
         mean, deviation = _moments(F, s)
-        constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-6)
+        constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1)  # rounding errors
         deviation = np.where(constant, np.inf, deviation)  # so that constant features become 0
         Z = np.concatenate([(F[rows] - mean) / deviation for rows in _blocks(len(F))], dtype=np.float32)
         rows = np.sort(np.random.RandomState(seed).permutation(len(F))[:SELECTION_SERIES])
