@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from unicornn import export  # noqa: E402
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor  # noqa: E402
+from unicornn.export import _bank, _networks  # noqa: E402
 
 N, LENGTHS = 300, [300, 7]
 RNG = np.random.default_rng(0)
@@ -184,7 +186,8 @@ def test_models_and_paths_that_are_rejected(tmp_path):
         ("kind", layer, "steps"),
         ("kind", models.TextClassifier(UnICORNN(6, 5), 2, vectors=torch.randn(9, 3), patch=2), "step"),
         ("model", torch.nn.LSTM(3, 5), "sequence"),
-        ("model", UnICORNNClassifier(random_state=0).fit(X, target), "sequence"),  # a bank
+        ("kind", UnICORNNClassifier(random_state=0).fit(X, target), "step"),  # a bank
+        ("model", UnICORNNClassifier("both", **SMALL).fit(X, target), "sequence"),
         ("model", UnICORNNClassifier("network", missing="mask", **SMALL).fit(X, target), "sequence"),
         ("model", UnICORNNClassifier("network"), "sequence"),
         ("model", UnICORNN(3, 5, dtype=torch.bfloat16), "sequence"),
@@ -198,13 +201,48 @@ def test_models_and_paths_that_are_rejected(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+BANKS: dict[str, Any] = {
+    "classes": (UnICORNNClassifier, {}, ["<b>", "b", "c"] * 4),
+    "gaps": (UnICORNNClassifier, {"missing": "mask", "scale": "series"}, ["a", "b", "c"] * 4),
+    "live": (UnICORNNRegressor, {"live": True}, 1000 + RNG.standard_normal(12)),
+    "numbers": (UnICORNNRegressor, {"layout": "channels_first"}, 1000 + RNG.standard_normal((12, 2))),
+}
+
+
+@pytest.mark.parametrize("name", BANKS)
+def test_banks(tmp_path, name):
+    estimator, options, target = BANKS[name]
+    series = [x[: 40 - 3 * i].copy() for i, x in enumerate(X)]
+    if name == "gaps":
+        series[0][:2] = series[1][3:9, 0] = series[2][:, 1] = np.nan
+    first = "layout" in options
+    given = [x.T for x in series] if first else series
+    model = estimator(random_state=0, n_jobs=1, **options).fit(given, target)
+    run = session(export.onnx(model, tmp_path / "bank.onnx"))
+    for n in (1, 2, 7, 40, 300):
+        u = np.resize(X, (4, n, 2))
+        if name == "gaps":
+            u[:2, : n // 2, 0] = u[1] = np.nan
+        answer = model.predict if estimator is UnICORNNRegressor else model.predict_proba
+        wanted = answer(u.swapaxes(1, 2) if first else u)
+        got = run.run(None, {"u": u.transpose(1, 0, 2)})[0]
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-3 if n == 300 else 1e-4)
+    names = run.get_modelmeta().custom_metadata_map
+    assert "classes" not in name or json.loads(names["unicornn.classes"]) == ["<b>", "b", "c"]
+
+
 def test_a_file_that_differs_from_the_model_is_discarded(tmp_path, monkeypatch):
     path = tmp_path / "layer.onnx"
     path.write_bytes(b"the old one")
-    monkeypatch.setattr(export._Step, "run", lambda self, session, u: torch.ones(len(u), 2, 5))
+    monkeypatch.setattr(_networks._Step, "run", lambda self, session, u: torch.ones(len(u), 2, 5))
     with pytest.raises(ExportFailed, match=r"^path: "):
         export.onnx(UnICORNN(3, 5), path, kind="step")
     assert path.read_bytes() == b"the old one"
+    bank = UnICORNNClassifier(random_state=0).fit(X, ["a", "b"] * 6)
+    monkeypatch.setattr(_bank, "ALPHA", 1.1)
+    with pytest.raises(ExportFailed, match=r"^path: "):
+        export.onnx(bank, tmp_path / "bank.onnx")
     assert [p.name for p in tmp_path.iterdir()] == ["layer.onnx"]
 
 
@@ -212,13 +250,13 @@ def test_a_file_that_differs_from_the_model_is_discarded(tmp_path, monkeypatch):
 def test_fewer_steps_are_compared_if_rounding_grows(kind, caplog):
     torch.manual_seed(0)
     wild = models.Classifier(UnICORNN(2, 8, 2, dt=1.1), 2).eval()
-    u, wanted, _ = export._reproducible(wild, export.KINDS[kind](wild))
-    assert 16 <= len(u) < export.STEPS
+    u, wanted, _ = _networks._reproducible(wild, _networks.KINDS[kind](wild))
+    assert 16 <= len(u) < _networks.STEPS
     assert f"over {len(u)} steps of noise" in caplog.text
     assert len(wanted) == 2
     caplog.clear()
     calm = models.Classifier(UnICORNN(2, 8, 2), 2).eval()
-    assert len(export._reproducible(calm, export.KINDS[kind](calm))[0]) == export.STEPS
+    assert len(_networks._reproducible(calm, _networks.KINDS[kind](calm))[0]) == _networks.STEPS
     assert not caplog.text
 
 

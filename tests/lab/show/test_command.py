@@ -109,9 +109,15 @@ def test_models_that_are_rejected(folder, tmp_path):
         unicornn("export", folder, "--to", out)
     with pytest.raises(BadValue, match=r"^kind: .*segments=1"):
         unicornn("export", folder / "classes", "--kind", "step", "--to", out)
-    with pytest.raises(BadValue, match=r"^model: "):
-        unicornn("export", folder / "bank", "--to", out)
+    with pytest.raises(BadValue, match=r"^kind: "):
+        unicornn("export", folder / "bank", "--kind", "step", "--to", out)
     assert not list(tmp_path.iterdir())
+
+
+def test_onnx_file_of_a_bank(folder, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    unicornn("export", folder / "bank", "--to", tmp_path / "a.onnx")
+    assert [each.name for each in onnxruntime.InferenceSession(tmp_path / "a.onnx").get_inputs()] == ["u"]
 
 
 @pytest.mark.slow

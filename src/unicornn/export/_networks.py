@@ -1,13 +1,7 @@
-"""Trained networks as ONNX files, for programs without PyTorch. Needs the extra ``export``.
+"""Layers and networks as ONNX files, traced from the equations in ``_ops.reference``.
 
-There are two kinds of file:
-
-    sequence  u (N, b, d), lengths (b,) → output, and y, z for a layer; for any N and b. One Scan per layer.
-    step      u (b, d), y, z (L, b, m) → output, y_next, z_next; for any b. The caller keeps the state between calls.
-
-Both are traced from the equations in ``_ops.reference``, with states in float64 whatever the dtype of the input.
-``python -m benchmarks.export`` measures why: after 2,000 steps with psMNIST's settings, outputs differ by more than
-1e-5 with float32 states, and by less than 1e-6 with float64 states.
+States are in float64 whatever the dtype of the input. ``python -m benchmarks.export`` measures why: after 2,000 steps
+with psMNIST's settings, outputs differ by more than 1e-5 with float32 states, and by less than 1e-6 with float64.
 """
 
 from __future__ import annotations
@@ -26,8 +20,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unicornn import _checks as checks
-from unicornn._files import output_path
 from unicornn._fitted import FittedNetwork, is_estimator
 from unicornn._layer import UnICORNN
 from unicornn._ops import reference
@@ -276,58 +268,23 @@ def _prepared(model: Any, kind: str) -> Any:
     return model
 
 
-def onnx(model: Any, path: str | Path, kind: str = "sequence") -> Path:
-    """Writes a layer, a network or an estimator to an ONNX file, and compares the file with the model in onnxruntime.
-
-    Args:
-        model: A ``UnICORNN``, a network of ``unicornn.models`` with one, or an estimator fitted with model="network".
-            Dropout is disabled in the file.
-        path: File to write. It is written completely or not at all.
-        kind: "sequence" for whole sequences, or "step" for live use.
-
-    Inputs and outputs of the file, by name:
-        sequence: u (N, b, d) and lengths (b,), int64, to output: for a layer (N, b, m), with the final y and z
-            (L, b, m) in float64; for a network, what it returns. For text, u is (N, b), int64. Sequences with fewer
-            steps than the readout has segments give a meaningless output instead of an error.
-        step: u (b, d), y and z (L, b, m) in float64, initially zero, to output, y_next and z_next. For a network with
-            ``patch`` = k, u is (b, k·d).
-        estimators: u is a series in the units of ``fit``, as float32; standardisation is part of the file. The output
-            is the probability of each class, or the predicted numbers. Names are in the metadata, as JSON:
-            "unicornn.classes", "unicornn.channels".
-
-    Returns: the path.
-
-    Raises ``ExportFailed`` if file and model differ over 2,000 steps by more than 1e-5 of the largest output, and by
-    more than ten times what rounding alone does to the model's output. The comparison uses fewer steps, with a warning
-    of the logger "unicornn", if that exceeds 1e-4.
-
-    Example:
-        >>> import tempfile, onnxruntime, torch
-        >>> from unicornn import UnICORNN, export
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = export.onnx(UnICORNN(3, 8), folder + "/layer.onnx", kind="step")
-        ...     session = onnxruntime.InferenceSession(path)
-        >>> [value.name for value in session.get_outputs()]
-        ['output', 'y_next', 'z_next']
-    """
-    checks.choice("kind", kind, KINDS)
+def write(model: Any, path: Path, kind: str) -> None:
+    """Writes the file of a layer, a network or an estimator with a single network, and compares it with the model."""
     model = _prepared(model, kind)
-    with output_path(path) as temporary:
-        traced = KINDS[kind](model)
-        with _quiet_exporter(), torch.no_grad():
-            program = torch.onnx.export(
-                traced, traced.example(_noise(model, EXAMPLE_STEPS * _hop(model), b=3)), dynamo=True, verbose=False,
-                input_names=traced.inputs, output_names=traced.outputs, dynamic_shapes=traced.shapes,
-            )  # fmt: skip
-        assert program is not None
-        from onnx_ir.passes.common import RemoveUnusedNodesPass
+    traced = KINDS[kind](model)
+    with _quiet_exporter(), torch.no_grad():
+        program = torch.onnx.export(
+            traced, traced.example(_noise(model, EXAMPLE_STEPS * _hop(model), b=3)), dynamo=True, verbose=False,
+            input_names=traced.inputs, output_names=traced.outputs, dynamic_shapes=traced.shapes,
+        )  # fmt: skip
+    assert program is not None
+    from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-        RemoveUnusedNodesPass()(program.model)  # onnxruntime warns about unused nodes
-        for name, values in getattr(model, "names", {}).items():
-            program.model.metadata_props[f"unicornn.{name}"] = json.dumps(values)
-        program.save(str(temporary), external_data=False)
-        _compare(temporary, model, traced)
-    return Path(path)
+    RemoveUnusedNodesPass()(program.model)  # onnxruntime warns about unused nodes
+    for name, values in getattr(model, "names", {}).items():
+        program.model.metadata_props[f"unicornn.{name}"] = json.dumps(values)
+    program.save(str(path), external_data=False)
+    _compare(path, model, traced)
 
 
 def _noise(model: Any, N: int, b: int) -> Tensor:
@@ -400,6 +357,3 @@ def _quiet_exporter() -> Iterator[None]:
             yield
         finally:
             log.setLevel(level)
-
-
-__all__ = ["onnx"]
