@@ -133,7 +133,7 @@ def main(
     if tables := [pd.read_csv(path) for path in sorted(folder.rglob("published*.csv"))]:
         published = pd.concat(tables)
         published[published["dataset"].isin(sets)].to_csv(out.with_name("archive_published.csv"), index=False)
-    record.save(out, "archive FOLDER", {"seed": seed, "datasets": len(sets), "threads": 1})
+    record.save_results(out, "archive FOLDER", {"seed": seed, "datasets": len(sets), "threads": 1})
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def main(series: int = 10_000, steps: int = 1_000, threads: int = 2, out: Path =
         "seed": 0, "seconds": time.perf_counter() - begin, "processor_seconds": time.process_time() - processor,
         "megabytes": round(peak()), "n": series, "N": steps, "features": F.shape[1],
     }  # fmt: skip
-    record.save(out, "bank", found)
+    record.save_results(out, "bank", found)
     print(found)
 
 

@@ -128,7 +128,7 @@ def in_new_process(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def main(data: record.Data, seeds: int = 5, out: Path = record.RESULTS / "estimators.json") -> None:
-    sets = record.load(out, {"sets": {}})["sets"]
+    sets = record.load_results(out, {"sets": {}})["sets"]
     for seed, method, name in itertools.product(range(seeds), METHODS, NAMES):
         known = sets.setdefault(name, {})
         if (seed > 0 and method == "guess") or len(known.get(method, {"scores": []})["scores"]) > seed:
@@ -141,7 +141,7 @@ def main(data: record.Data, seeds: int = 5, out: Path = record.RESULTS / "estima
             lists["seconds"].append(result["seconds"])
             lists["megabytes"] = max(lists["megabytes"], result["megabytes"])
             print(seed, name, own, result, flush=True)
-        record.save(out, "estimators", {"threads": 1, "budget": BUDGET, "sets": sets})
+        record.save_results(out, "estimators", {"threads": 1, "budget": BUDGET, "sets": sets})
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def main(data: record.Data, long: int = LONG, out: Path = record.RESULTS / "expl
     for name in SETS:
         result["sets"][name] = fidelity(name, data)
         print(name, {k: v["drop10"] for k, v in result["sets"][name].items() if isinstance(v, dict)}, flush=True)
-        record.save(out, "explain", result)
+        record.save_results(out, "explain", result)
 
 
 if __name__ == "__main__":

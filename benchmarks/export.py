@@ -130,7 +130,9 @@ def main(data: record.Data, out: Path = record.RESULTS / "export.json") -> None:
     with tempfile.TemporaryDirectory() as folder:
         banks = [bank(name, data, Path(folder) / "bank.onnx") for name in BANKS]
     sizes = "b=1, d=2, m=128, L=3"
-    record.save(out, "export", {"steps": STEPS, "errors": exact, "sizes": sizes, "microseconds": times, "banks": banks})
+    record.save_results(
+        out, "export", {"steps": STEPS, "errors": exact, "sizes": sizes, "microseconds": times, "banks": banks}
+    )
 
 
 if __name__ == "__main__":

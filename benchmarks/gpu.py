@@ -132,7 +132,7 @@ def main(toy: bool = False, batches: int = 100, out: Path = record.RESULTS / "gp
     }
     for part in ("checks", "speed", "memory"):
         print(pd.DataFrame(result[part]).to_string(index=False), end="\n\n")
-    record.save(out, f"gpu{' --toy' if toy else ''} --batches {batches}", result)
+    record.save_results(out, f"gpu{' --toy' if toy else ''} --batches {batches}", result)
 
 
 if __name__ == "__main__":

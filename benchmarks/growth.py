@@ -51,22 +51,6 @@ def exponents(lengths: tuple[int, ...]) -> list[dict[str, float]]:
     return rows
 
 
-def fits(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Powers of a, σ and w that fit the longest runs' exponents best, by α, where gradients grow by more than e³⁰."""
-    N, result = max(row["N"] for row in rows), []
-    for alpha in ALPHAS:
-        chosen = [row for row in rows if row["N"] == N and row["alpha"] == alpha and row["ln growth"] > 30]
-        if len(chosen) > 4:
-            logs = np.log([[math.e, row["a"], row["sigma"], row["w"]] for row in chosen])
-            exponent = np.log([row["ln growth"] / N for row in chosen])
-            powers, *_ = np.linalg.lstsq(logs, exponent, rcond=None)
-            off = float(np.exp(np.abs(logs @ powers - exponent).max()))
-            factor, a, sigma, w = (math.exp(powers[0]), *map(float, powers[1:]))
-            result.append({"alpha": alpha, "factor": factor, "a": a, "sigma": sigma, "w": w, "off by": off,
-                           "neurons": len(chosen)})  # fmt: skip
-    return result
-
-
 def white_noise(N: int, d: int = 2) -> Tensor:
     return torch.randn(N, 1, d, generator=torch.Generator().manual_seed(3))
 
@@ -145,10 +129,8 @@ def suggested(lengths: tuple[int, ...]) -> list[dict[str, Any]]:
 def measure(quick: bool) -> tuple[dict[str, Any], dict[str, plots.Plot]]:
     """Numbers by name, among them the plot, and no separate plots."""
     long = 2000 if quick else 1_000_000
-    rows = exponents((long,) if quick else (10_000, 100_000, long))
     return {
-        "exponents": rows,
-        "fits": fits(rows),
+        "exponents": exponents((long,) if quick else (10_000, 100_000, long)),
         "layers": layers(long),
         "paper": paper() if not quick else {},
         "suggested": suggested((long,) if quick else (10_000, 100_000, 300_000, long)),

@@ -79,7 +79,7 @@ def measure_dataset(train: Path) -> dict[str, Any]:
 
 
 def main(folder: Path, data: record.Data, out: Path = record.RESULTS / "leakage.json") -> None:
-    known = record.load(out, {"bidmc": {}, "datasets": {}})
+    known = record.load_results(out, {"bidmc": {}, "datasets": {}})
     bidmc, datasets = known["bidmc"], known["datasets"]
     jobs = [
         (bidmc, f"{rate}, by {by}", (measure_rates, rate, by, data)) for rate in RATES for by in ("window", "patient")
@@ -95,7 +95,7 @@ def main(folder: Path, data: record.Data, out: Path = record.RESULTS / "leakage.
                 "warned": sorted(key for key, each in datasets.items() if each["warning"]),
                 "largest_gap": max((each["gap"] for each in datasets.values()), default=0.0),
             }
-            record.save(out, "leakage FOLDER", {"bidmc": bidmc, "datasets": datasets, "summary": alarms})
+            record.save_results(out, "leakage FOLDER", {"bidmc": bidmc, "datasets": datasets, "summary": alarms})
 
 
 if __name__ == "__main__":

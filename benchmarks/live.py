@@ -118,7 +118,7 @@ def main(out: Path = record.RESULTS / "live.json") -> None:
         f"bank: {KEYS} sequences of one channel, live=True, fitted to series of {STEPS} steps; "
         f"corrections: d=2, m=64, L=2, {SEQUENCES:,} sequences of {MINUTE} samples, {CORRECTED} random corrections"
     )
-    record.save(out, "live", {"seed": 0, "protocol": protocol, "bank": bank(), "corrections": corrections()})
+    record.save_results(out, "live", {"seed": 0, "protocol": protocol, "bank": bank(), "corrections": corrections()})
 
 
 if __name__ == "__main__":

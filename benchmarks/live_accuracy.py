@@ -34,7 +34,7 @@ def main(data: record.Data, out: Path = record.RESULTS / "live_accuracy.json") -
             ]
             rows.append({"name": name, "default": scores[0], "live": scores[1]})
     mean = {"name": "mean", **{key: float(np.mean([row[key] for row in rows])) for key in ("default", "live")}}
-    record.save(out, "live_accuracy", {"seed": 0, "protocol": "test accuracy", "datasets": [*rows, mean]})
+    record.save_results(out, "live_accuracy", {"seed": 0, "protocol": "test accuracy", "datasets": [*rows, mean]})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ Adam, gradients clipped to 1.
 
 from __future__ import annotations
 
-import importlib
 import math
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -260,7 +260,7 @@ class Run:
         kept = {"seed": self.seed, "m": self.m, "least": self.least, "minutes": self.minutes, "memory": MEMORY,
                 "test": self.test_sequences, "lr": LEARNING_RATE, "l1": task.l1, "batch": task.batch,
                 "mastered": task.mastered, "options": self.options}  # fmt: skip
-        record.save(
+        record.save_results(
             self.out / f"{self.name}-{self.model_name}.json",
             f"long {self.name} --model {self.model_name} --minutes {self.minutes:g} --seed {self.seed}",
             {
@@ -279,15 +279,6 @@ def peak_memory() -> float:
     return round(peak() / 2**10, 2)
 
 
-def limit_memory(most: int) -> None:
-    """Makes allocations beyond ``most`` bytes fail, if the system supports it."""
-    try:
-        resource = importlib.import_module("resource")
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    except (ImportError, OSError, ValueError) as error:  # Windows has no limits, macOS ignores some
-        print(f"this system does not limit the memory of a process ({error})", file=sys.stderr)
-
-
 def main(
     task: str,
     model: str = "unicornn",
@@ -301,7 +292,7 @@ def main(
 
     --minutes limits the CPU time; --quick is a smoke test with a few small batches.
     """
-    limit_memory(MEMORY << 30)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY << 30, MEMORY << 30))
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     Run(task, model, tuple(stages), minutes, seed, out, *((4, 3, 10) if quick else ())).run()

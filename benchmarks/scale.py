@@ -103,7 +103,7 @@ def main(
     growing = found["files"]["sampling"] + found["files"]["adding"]
     ratio = growing / found["files"]["series"] / found["memory"]["processor_seconds"] * found["memory"]["series"]
     command = f"scale --series {series} --in-memory {in_memory}"
-    record.save(out, command, {"seed": 0, "steps": steps, **found, "ratio": ratio})
+    record.save_results(out, command, {"seed": 0, "steps": steps, **found, "ratio": ratio})
 
 
 if __name__ == "__main__":

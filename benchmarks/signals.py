@@ -90,7 +90,7 @@ def whole_recordings(run: Run, source: Source) -> dict[str, int]:
 
 def main(runs: list[Path], data: record.Data, out: Path = record.RESULTS / "signals.json") -> None:
     """Records finished RUNS; those of the same commands in earlier results are replaced."""
-    source, found = Source(data), record.load(out, {"runs": [], "spectrogram": None})
+    source, found = Source(data), record.load_results(out, {"runs": [], "spectrogram": None})
     rows, picture = {row["command"]: row for row in found["runs"]}, found["spectrogram"]
     for run in map(Run, runs):
         row = run_row(run)
@@ -100,7 +100,7 @@ def main(runs: list[Path], data: record.Data, out: Path = record.RESULTS / "sign
         if run.config["task"] == "speech" and run.config["model_options"].get("frame_model", "unicornn") == "unicornn":
             row["half_rate"] = half_rate(run, source)
             picture = spectrogram(run, source)
-    record.save(out, "signals RUN ...", {"runs": list(rows.values()), "spectrogram": picture})
+    record.save_results(out, "signals RUN ...", {"runs": list(rows.values()), "spectrogram": picture})
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def main(
             subprocess.run([sys.executable, "-m", "benchmarks.speed", "avx2", "--out", str(out)], check=True, env=env)
             continue
         about = {"command": f"python -m benchmarks.speed {part}", "processor": binding.get_host_cpu_name()}
-        results = record.load(out, {}) | {part: PARTS[part]() | about | environment()}
+        results = record.load_results(out, {}) | {part: PARTS[part]() | about | environment()}
         print(part, results[part], flush=True)
         write_json(out, results)
 

@@ -67,7 +67,7 @@ def main(seconds: float = 3.0, out: Path = record.RESULTS / "streams.json") -> N
             "steps": [steps(layer, lstm, batch, seconds) for batch in BATCHES],
             "patients": [patients(layer, lstm, portion, seconds) for portion in PORTIONS],
         }
-    record.save(out, "streams", {"seed": 0, "protocol": protocol} | result)
+    record.save_results(out, "streams", {"seed": 0, "protocol": protocol} | result)
 
 
 if __name__ == "__main__":

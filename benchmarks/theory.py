@@ -200,7 +200,7 @@ def main(what: str = typer.Argument("theory"), quick: bool = False, out: Path = 
     numbers, drawn = {"growth": growth.measure, "theory": measure}[what](quick)
     about = {"seed": "0, 1, 2, 3, 5, 7 where drawn", "seconds": round(time.perf_counter() - begin),
              "protocol": "float64 except for profiles, Lyapunov inputs, reconstruction and suggestions"}  # fmt: skip
-    record.save(out / f"{what}.json", f"theory {what}" + (" --quick" if quick else ""), about | numbers)
+    record.save_results(out / f"{what}.json", f"theory {what}" + (" --quick" if quick else ""), about | numbers)
     if drawn:
         plotted = {name: dataclasses.asdict(plot) for name, plot in drawn.items()}
         write_json(out / "theory_plots.json", plotted)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import archive, bank, estimators, gpu, scale
 from benchmarks.series import Split
-from docs.build import guides, long, pages, theory  # noqa: F401  theory registers parts
+from docs.build import long, pages, theory  # noqa: F401  theory registers parts
 from docs.build.pages import FIGURES
 from unicornn.theory.plots import Plot
 
@@ -84,16 +84,18 @@ def test_scale(tmp_path):
 @pytest.mark.slow
 def test_gpu_in_the_interpreter(tmp_path, monkeypatch):
     pytest.importorskip("triton")
-    monkeypatch.setattr(guides, "RESULTS", tmp_path)
-    assert "No measurements" in guides.gpu_measurements()[0]
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    marked = list(pages.MARKED.finditer((pages.ROOT / "docs" / "gpu.md").read_text()))
+    absent = [["No measurements are available yet."], [], [], []]
+    assert [pages.part_lines(*each.group(2, 3, 4)) for each in marked] == absent
     assert "IndRNN, 2 layers" in run("benchmarks.gpu", "--toy", "--batches", 1, "--out", tmp_path / "gpu.json")
     result = json.loads((tmp_path / "gpu.json").read_text())
     assert {row["dtype"] for row in result["checks"]} == {"float32", "bfloat16"}
     assert all(row["exact reversal"] and row["equal gradients"] for row in result["checks"])
     names = {f"UnICORNN, 2 layers, {gradient}" for gradient in gpu.GRADIENTS} | set(gpu.BASELINES)
     assert {(row["N"], row["model"]) for row in result["speed"]} == {(N, name) for N in gpu.TOY[0].N for name in names}
-    monkeypatch.setattr(guides, "load_results", lambda name: result)
-    assert "| float32 | True | True |" in guides.gpu_measurements()
+    lines = [line for each in marked for line in pages.part_lines(*each.group(2, 3, 4))]
+    assert "| float32 | True | True |" in lines
 
 
 @pytest.mark.slow

@@ -75,17 +75,3 @@ def _learning_curves(task: str, label: str, scale: str) -> Figure:
 
 figure("long_recall")(partial(_learning_curves, "recall", "accuracy in training", "linear"))
 figure("long_adding")(partial(_learning_curves, "adding", "mean square error in training", "log"))
-
-
-@figure("long_memory")
-def memory_curves() -> Figure:
-    """Peak memory of a training step against the length, and the size of the input."""
-    lines: list[Line] = []
-    sizes: dict[int, float] = {}
-    for run in results_of_task("memory"):
-        done = [step for step in run["stages"] if "why" not in step]
-        lengths, peaks = [step["N"] for step in done], [step["peak memory, GiB"] for step in done]
-        lines.append(Line(run["model"], lengths, peaks, style={"marker": "o"}))
-        sizes |= {step["N"]: step["input, GiB"] for step in done}
-    lines.append(Line("input alone", list(sizes), list(sizes.values()), style={"color": "black", "linestyle": ":"}))
-    return Plot("", [Panel("N", "peak memory (GiB)", lines, {"xscale": "log", "yscale": "log"})]).draw()

@@ -63,6 +63,8 @@ def part_lines(source: str, arguments: str, declared: str | None) -> list[str]:
     """The lines of one part."""
     if source in PARTS:
         content = PARTS[source](*arguments.split())
+    elif source.endswith(".json") and declared and not (RESULTS / source).exists():
+        return ["No measurements are available yet."] if "\n" not in declared else []
     elif source.endswith(".json"):
         content = reduce(lambda value, key: value[key], arguments.split(), load_results(source.removesuffix(".json")))
     else:

@@ -1,4 +1,4 @@
-"""Generated parts of docs/reproduction.md, from the records of runs in results/reproduction."""
+"""Generated parts of docs/reproduction.md, from the records in results/reproduction; the tasks in docs/training.md."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from docs.build.pages import DASH, figure, load_results, part
 from unicornn.lab import tasks
 from unicornn.lab._metric import Metric
 from unicornn.lab._text import duration
+from unicornn.lab.tasks import Task
 from unicornn.theory.plots import Line, Panel, Plot
 
 Record = dict[str, Any]  # one run: its name, settings, environment, result and learning curve
@@ -98,6 +99,31 @@ def published_results(task: str, model: str, **options: Any) -> list[Any]:
 def published(task: str, model: str, **options: Any) -> str:
     quoted = published_results(task, model, **options)
     return ", ".join(dict.fromkeys(tasks.find(task).metric.text(r.value, r.deviation) for r in quoted)) or DASH
+
+
+@part
+def task_table() -> list[dict[str, Any]]:
+    return [
+        {"title": task.title, "data": task.size, "name": task.name, "variants": ", ".join(task.variants)}
+        | {"paper": _published(task), "options": _options(task)}
+        for task in map(tasks.find, tasks.names())
+    ]
+
+
+def _published(task: Task) -> str:
+    quoted = [result for result in task.paper if result.model.startswith("UnICORNN")]
+    values = dict.fromkeys(task.metric.text(result.value, result.deviation) for result in quoted)
+    return f"{task.metric.name} {', '.join(values)}" if quoted else ""
+
+
+def _options(task: Task) -> str:
+    def as_typed(value: Any) -> str:
+        if isinstance(value, tuple):
+            return ",".join(map(str, value)) or "none"
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    possible = {name: [o.default] if isinstance(o, tasks.Number) else o for name, o in task.options.items()}
+    return "; ".join(f"{name}: {', '.join(map(as_typed, values))}" for name, values in possible.items())
 
 
 def _reached(task: str, runs: Sequence[Record], **options: Any) -> str:
@@ -196,19 +222,14 @@ def lorenz() -> list[Record]:
 
 
 @part
-def time_step_range(*sources: str) -> Record:
-    """Factors between Δt and the smallest effective time step, and epochs of training."""
-    runs = [run for source in sources for run in finished_runs(source) if "time_steps" in run]
-    factors = [settings(run)["dt"] / min(map(min, run["time_steps"])) for run in runs]
-    return {"factors": factors, "epochs": [run["result"]["epochs"] for run in runs]}
-
-
-@part
-def weight_norms(*sources: str) -> Record:
-    """The largest ‖w‖∞ of a layer after the first epoch, and in any epoch."""
-    curves = [run["curve"] for source in sources for run in finished_runs(source)]
-    norms = [values for curve in curves for name, values in curve.items() if name.startswith("w_norm")]
-    return {"first": max(values[0] for values in norms), "largest": max(map(max, norms))}
+def learned_parameters(*sources: str) -> Record:
+    """Epochs of training, factors between Δt and the smallest effective time step, and the norms ‖w‖∞: the largest of a
+    layer after the first epoch, and in any epoch."""
+    runs = finished_runs(" ".join(sources))
+    norms = [values for run in runs for name, values in run["curve"].items() if name.startswith("w_norm")]
+    factors = [settings(run)["dt"] / min(map(min, run["time_steps"])) for run in runs if "time_steps" in run]
+    found = {"first": max(values[0] for values in norms), "largest": max(map(max, norms))}
+    return found | {"factors": factors, "epochs": [run["result"]["epochs"] for run in runs]}
 
 
 def _curves(title: str, authors: str, sources: dict[str, str]) -> Panel:

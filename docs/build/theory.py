@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -23,15 +22,6 @@ def growth_by_length() -> list[str]:
     Ns = sorted(set(rows["N"]))
     heading = "a (α = 1, σ = 0.2) | w" + "".join(f" | N = {N:,}" for N in Ns)
     return table(wide.to_dict("records"), heading, "{a:g} | {w:g}" + "".join(f" | {{N{N}}}" for N in Ns))
-
-
-@part
-def growth_of_layers() -> list[dict[str, Any]]:
-    rows = load_results("growth")["layers"]
-    for row in rows:
-        N = row["overflow"]
-        row["overflow"] = "never" if N is None or math.isinf(N) else f"{float(f'{N:.2g}'):,.0f}"
-    return rows
 
 
 @part

@@ -75,7 +75,7 @@ def fit(
     estimator._check_summable()
     checks.choice("malformed", malformed, MALFORMED)
     most = checks.integer("sample", sample, 2)
-    columns = _Columns.of(frame, series, time, target, groups)
+    columns = _Columns.from_frame(frame, series, time, target, groups)
     engine = engine_of(frame)
     parts = _together(frame, columns) if shuffle else frame
     reader = _Reader(_reading(estimator), columns, malformed)
@@ -84,7 +84,7 @@ def fit(
     basis, folds, k = estimator.sums_.basis, len(estimator.sums_.low), estimator._outputs()
     estimator.sums_ = None  # workers start with empty ones
     reader = _Reader(_reading(estimator), columns, malformed)
-    content = engine.gather(parts, series, _Add(reader, basis, k, folds), merge_sums)
+    content = engine.gather(parts, series, _Add(reader, basis, k, folds), _merge_sums)
     estimator.sums_, about = Sums.from_bytes(content)
     estimator.about_ |= json.loads(about)
     estimator._learn_sums()
@@ -196,7 +196,7 @@ class _Columns:
     groups: str | None = None
 
     @classmethod
-    def of(cls, frame: Any, series: str, time: str | None, target: str | None, groups: str | None) -> _Columns:
+    def from_frame(cls, frame: Any, series: str, time: str | None, target: str | None, groups: str | None) -> _Columns:
         there = column_names(frame)
         roles = {"series": series, "time": time, "target": target, "groups": groups}
         for role, name in roles.items():
@@ -210,7 +210,7 @@ class _Columns:
     @classmethod
     def known(cls, model: Any, frame: Any, series: str, time: str | None) -> _Columns:
         """The columns that a model was fitted to."""
-        found = cls.of(frame, series, time, None, None)
+        found = cls.from_frame(frame, series, time, None, None)
         names = model.channel_names_
         if names is None:
             return found
@@ -359,7 +359,7 @@ class _Add:
         return estimator.sums_.to_bytes(json.dumps(estimator.about_ | {"malformed": malformed}))
 
 
-def merge_sums(one: bytes, other: bytes) -> bytes:
+def _merge_sums(one: bytes, other: bytes) -> bytes:
     """The sums over both sets of series."""
     (a, about), (b, more) = Sums.from_bytes(one), Sums.from_bytes(other)
     x, y = json.loads(about), json.loads(more)

@@ -49,6 +49,14 @@ class LayerPass(NamedTuple):
     more. last: each sequence's last output (b, m). mean, largest: mean and largest absolute value of each sequence's
     outputs (b, m), if a readout needs it. states: the state at the end of each segment. inputs: mean and deviation of
     each sequence's inputs, (b, d) each, if a readout needs them.
+
+    Example:
+        >>> import torch
+        >>> from unicornn import UnICORNN
+        >>> from unicornn.readouts import Last, LayerPass
+        >>> y = torch.zeros(50, 4, 16)
+        >>> Last().features(LayerPass(UnICORNN(3, 16), y, y[-1], None, None, [])).shape
+        torch.Size([4, 16])
     """
 
     rnn: nn.Module
@@ -406,4 +414,7 @@ def parse(readout: str | Readout) -> Readout:
         ) from error
 
 
-__all__ = ["Energy", "EveryStep", "FinalState", "Input", "Last", "Mean", "Readout", "energy", "log_energies", "parse"]
+__all__ = [
+    "Energy", "EveryStep", "FinalState", "Input", "Last", "LayerPass", "Max", "Mean", "Readout", "energy",
+    "log_energies", "parse",
+]  # fmt: skip

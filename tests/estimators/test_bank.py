@@ -64,24 +64,27 @@ def test_windows_follow_the_reference(d, m):
     series = [bank._scaling(x) for x in X]
     for layer in bank._layers:
         starts = [layer.view.starts(len(x)) for x in series]
-        values = layer.values(Joined.of(series), starts)
+        values = layer.values(Joined.from_series(series), starts)
         expected = np.concatenate([reference(layer, *each) for each in zip(series, starts, strict=True)])
         close = np.isclose(values, expected, rtol=2e-3, atol=2e-3)
         assert close.mean() > (0.99 if layer.view.W <= 64 else 0.9)  # the fastest oscillators are chaotic
         pools = Pools.empty(3, layer)  # two parts of each series, one after the other
         middle = len(starts[2]) // 2
         pools.add(
-            layer, [1, 0], [len(starts[1]), len(starts[0])], layer.values(Joined.of(series[1::-1]), starts[1::-1])
+            layer,
+            [1, 0],
+            [len(starts[1]), len(starts[0])],
+            layer.values(Joined.from_series(series[1::-1]), starts[1::-1]),
         )
         for part in (starts[2][:middle], starts[2][middle:]):
-            pools.add(layer, [2], [len(part)], layer.values(Joined.of(series[2:]), [part]))
-        np.testing.assert_allclose(pools.features(layer), pooled(Joined.of(series), layer), atol=1e-5)
+            pools.add(layer, [2], [len(part)], layer.values(Joined.from_series(series[2:]), [part]))
+        np.testing.assert_allclose(pools.features(layer), pooled(Joined.from_series(series), layer), atol=1e-5)
 
 
 def reference(layer, x, starts):
     """The quantities at the ends of windows of x (N, d), by torch in float64."""
     view = layer.view
-    u = view.prepare(Joined.of([x]), layer.deviation)
+    u = view.prepare(Joined.from_series([x]), layer.deviation)
     u = torch.from_numpy(np.stack([u[start : start + view.W] for start in starts], 1)).double()
     u = u - u.mean(0) if view.kind == "shape" else u
     w, V, b, c = (t.double() for t in layer[1:5])

@@ -19,7 +19,7 @@ LABELS, GROUPS = np.array(list("abc"))[CLASS], np.arange(90) // 6
 SMALL = {"sample": 40, "max_features": 100}
 F = rng.normal(size=(200, 30)) * rng.choice([1, 5], (200, 1))
 Y = np.stack([F[:, 0] + rng.normal(size=200), F[:, 1] ** 2 / 20], 1)
-BASIS = Basis.of(Ridge.fit(F[:50], Y[:50]), np.zeros(30, int), 20)
+BASIS = Basis.from_ridge(Ridge.fit(F[:50], Y[:50]), np.zeros(30, int), 20)
 
 
 def parts(*cuts, groups=None):
@@ -112,7 +112,7 @@ def test_bad_arguments_are_named(name, settings, arguments):
 
 
 def test_sums_equal_ridge_and_its_folds():
-    some = Basis.of(Ridge.fit(F, Y), np.zeros(30, int), None)
+    some = Basis.from_ridge(Ridge.fit(F, Y), np.zeros(30, int), None)
     everything = Sums.empty(some, 2, 1)
     everything.add(F, Y, np.zeros(200, int))
     assert np.allclose(everything.ridge().predict(F), Ridge.fit(F, Y).predict(F), atol=1e-5)
@@ -167,7 +167,7 @@ def test_a_sample_does_not_depend_on_the_order(order, most):
         assert np.array_equal(found.read.series, expected.read.series)
         assert found.y.tolist() == expected.y.tolist()
         assert set(found.y) == {"a", "b", "c"}
-    assert merged.whole == (most == 12)
+    assert merged.is_complete == (most == 12)
 
 
 @pytest.mark.parametrize("d", [1, 3])

@@ -109,7 +109,7 @@ def _attribute_layer(
     ``totals`` (p, k), ``excess`` and ``mean`` (p,) are those of the layer's pooled features.
     """
     view, starts, d = layer.view, layer.view.starts(len(x)), x.shape[1]
-    joined = Joined.of([x])
+    joined = Joined.from_series([x])
     values = layer.values(joined, [starts]).T
     power = _window_power(layer, joined, starts)
     gains = _channel_gains(layer)

@@ -146,7 +146,7 @@ class OscillatorBank(SeriesTransformer):
         features = np.empty((len(series), columns[-1] + numbers.shape[1]), np.float32)
         features[:, columns[-1] :] = numbers
         parts = [slice(k, k + SERIES_AT_ONCE) for k in range(0, len(series), SERIES_AT_ONCE)]
-        joined = {part.start: Joined.of(series[part]) for part in parts}
+        joined = {part.start: Joined.from_series(series[part]) for part in parts}
         jobs = [(part, i) for part in parts for i in range(len(self._layers))]
 
         def work(job: tuple[slice, int]) -> None:

@@ -45,7 +45,7 @@ class Joined(NamedTuple):
     d: int
 
     @classmethod
-    def of(cls, series: Series) -> Joined:
+    def from_series(cls, series: Series) -> Joined:
         """Joins series (N_i, d) in float32."""
         cuts = np.cumsum([0, *map(len, series)])
         return cls(np.concatenate([x.ravel() for x in series]), cuts, series[0].shape[1])
@@ -149,7 +149,7 @@ class Oscillators(NamedTuple):
         """
         d = series[0].shape[1]
         some = series[:: -(-len(series) // SCALING_SERIES)]
-        deviation = Scaling.fit([view.prepare(Joined.of(some), np.ones(d))]).deviation
+        deviation = Scaling.fit([view.prepare(Joined.from_series(some), np.ones(d))]).deviation
         slowest = min(SLOWEST / view.W, FASTEST / 2)
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
         n_inputs = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
@@ -190,7 +190,7 @@ class Oscillators(NamedTuple):
         chosen = np.sort(random.permutation(len(flat))[:most])
         cuts = np.searchsorted(owner[chosen], np.arange(len(series) + 1))
         sampled = [flat[chosen[a:b]] for a, b in itertools.pairwise(cuts)]
-        values = self.values(Joined.of(series), sampled)
+        values = self.values(Joined.from_series(series), sampled)
         levels = np.quantile(values, np.asarray([*quantiles, 0.5], dtype=np.float64), axis=0)
         deviation = values.std(0)
         levels = (levels + 1e-4 * deviation).astype(np.float32)

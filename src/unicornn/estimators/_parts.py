@@ -95,7 +95,7 @@ class Sample:
         return {each[:2]: each for each in (*self._heap, *self._by_class.values())}.values()
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the sample holds all series."""
         return self.seen == len(self._heap)
 
@@ -168,7 +168,7 @@ class Parts:
             drawn = Sample(most, is_classifier(self))
             for part in self._read_parts(parts):
                 drawn.add(part)
-            self._fit_sample(drawn.part(), features, drawn.whole)
+            self._fit_sample(drawn.part(), features, drawn.is_complete)
         for part in self._read_parts(parts):
             self._add_part(part)
         self._learn_sums()
@@ -259,7 +259,7 @@ class Parts:
             target = self._encode(part.y)
         self._fit_targets(part.read, target, weights, part.groups)
         most = max_features if whole or max_features is not None else FEATURES
-        basis = Basis.of(self._ridge, self._bank._feature_kinds(), most)
+        basis = Basis.from_ridge(self._ridge, self._bank._feature_kinds(), most)
         self.sums_ = Sums.empty(basis, self._outputs(), 1 if whole else FOLDS)
         self.about_ |= {"shortest": 1 << 62, "longest": 0}
 

@@ -50,7 +50,7 @@ class Basis:
     identity: str
 
     @classmethod
-    def of(cls, ridge: Ridge, kinds: np.ndarray, most: int | None) -> Basis:
+    def from_ridge(cls, ridge: Ridge, kinds: np.ndarray, most: int | None) -> Basis:
         """The features that vary in a sample, at most ``most``: those with the largest coefficients in its ridge."""
         importance = np.linalg.norm(ridge.coefficients, axis=1)
         columns = np.flatnonzero(np.isfinite(ridge.deviation))
@@ -86,7 +86,7 @@ class Sums:
         >>> from unicornn.estimators._sums import Basis, Sums
         >>> F = np.random.default_rng(0).normal(size=(50, 3))
         >>> ridge = Ridge.fit(F, F[:, :1])
-        >>> basis = Basis.of(ridge, np.zeros(3, int), None)
+        >>> basis = Basis.from_ridge(ridge, np.zeros(3, int), None)
         >>> one, two = (Sums.empty(basis, k=1, folds=1) for _ in range(2))
         >>> one.add(F[:20], F[:20, :1], np.zeros(20, int)); two.add(F[20:], F[20:, :1], np.zeros(30, int))
         >>> np.allclose((one + two).ridge().coefficients, ridge.coefficients, atol=1e-5)
@@ -184,7 +184,7 @@ class Sums:
         constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-6)
         D = np.where(constant, 0.0, self.basis.scale / np.sqrt(np.where(constant, 1.0, variance)))
         penalty = self._penalty(M, D)
-        W, intercept = _System.of(M, D).solve(penalty)
+        W, intercept = _System.from_moments(M, D).solve(penalty)
         full = np.zeros(self.basis.size), np.full(self.basis.size, np.inf), np.zeros((self.basis.size, W.shape[1]))
         deviation = np.where(constant, np.inf, deviation)
         for array, values in zip(full, (mean, deviation, (D * np.sqrt(variance))[:, None] * W), strict=True):
@@ -196,7 +196,7 @@ class Sums:
         tests = [self._matrix((fold,)) for fold in range(len(self.low)) if self._matrix((fold,), slice(1))[0, 0]]
         if len(tests) < 2:
             return self.basis.penalty
-        systems = [_System.of(M - test, D) for test in tests]  # sums over the other folds
+        systems = [_System.from_moments(M - test, D) for test in tests]  # sums over the other folds
 
         @cache
         def error(step: int) -> float:
@@ -270,7 +270,7 @@ class _System(NamedTuple):
     intercept: np.ndarray
 
     @classmethod
-    def of(cls, M: np.ndarray, D: np.ndarray) -> _System:
+    def from_moments(cls, M: np.ndarray, D: np.ndarray) -> _System:
         """From the upper triangle of M = Σ v vᵀ."""
         p, n = len(D), M[0, 0]
         centre, intercept = np.split(M[0, 1:] / n, [p])

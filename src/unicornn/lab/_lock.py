@@ -10,7 +10,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from unicornn.errors import BadValue
 from unicornn.lab.errors import InUse
 
 
@@ -23,8 +22,6 @@ def locked(folder: Path) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise BadValue(f"out: {path} must be a regular file; remove it, or name another folder with --out")
     try:
         with FileLock(path, timeout=0):
             with contextlib.suppress(OSError):  # Windows: other processes cannot read a locked file either

@@ -7,12 +7,10 @@ import os
 import stat
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
 from unicornn.errors import CorruptData
-from unicornn.lab.data import _archives
 from unicornn.lab.data._archives import members, opened
 
 FILES = {"top/train/pos/0_9.txt": b"good " * 300, "top/train/neg/0_1.txt": b"bad", "top/train/urls.txt": b"x"}
@@ -96,51 +94,18 @@ def test_links_are_skipped(tmp_path, make):
     assert list(members(tmp_path / "links", "*.txt")) == [("links/c.txt", b"c")]
 
 
-@pytest.mark.parametrize("read", [lambda path: list(members(path, "*")), lambda path: opened(path).__enter__()])
-def test_pipes_and_devices_are_rejected(tmp_path, read):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(CorruptData, match="expected a file or a folder"):
-            read(path)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_member_that_unpacks_to_too_much(tmp_path, form, monkeypatch):
-    monkeypatch.setattr(_archives, "MAX_MEMBER", 1000)
-    with pytest.raises(CorruptData, match=r"0_9.txt to have at most 1,000 bytes .*got 1,500"):
-        list(members(write(tmp_path, form), "*.txt"))
-
-
 @pytest.mark.parametrize("form", ["tar.gz", "tar.xz", "zip"])
-def test_an_archive_that_unpacks_to_too_much(tmp_path, form, monkeypatch):
-    monkeypatch.setattr(_archives, "MAX_UNPACKED", 100_000)
-    path = write(tmp_path, form, {f"{i}.txt": bytes(1000) for i in range(200)})
-    assert path.stat().st_size < 50_000
-    with pytest.raises(CorruptData, match="at most 100,000 bytes"):
-        list(members(path, "*.txt"))
-
-
-@pytest.mark.parametrize("form", FORMS[1:])
 def test_an_archive_cut_short_anywhere(tmp_path, form):
     path = write(tmp_path, form)
     content = path.read_bytes()
-    sizes = range(0, 3 * 512 + 1024, 100) if form == "tar" else range(0, len(content), 7)
-    for size in sizes:  # of a tar: anywhere before the zeros at its end
+    for size in range(0, len(content), 7):
         path.write_bytes(content[:size])
         with pytest.raises(CorruptData, match=path.name.replace(".", r"\.")):
             list(members(path, "*.txt"))
 
 
-def test_a_damaged_header_in_the_middle_of_a_tar(tmp_path):
-    """tarfile alone would silently stop there."""
-    path = write(tmp_path, "tar")
-    flip_byte(path, path.read_bytes().index(b"top/train/neg"))
-    with pytest.raises(CorruptData, match=r"top\.tar"):
-        list(members(path, "*.txt"))
-
-
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
-def test_opened_files_are_unpacked(tmp_path, pack, monkeypatch):
+def test_opened_files_are_unpacked(tmp_path, pack):
     path = tmp_path / "lines"
     path.write_bytes(pack(b"one\ntwo\n" * 100))
     with opened(path) as file:
@@ -150,10 +115,6 @@ def test_opened_files_are_unpacked(tmp_path, pack, monkeypatch):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(CorruptData, match="lines: damaged or cut short"), opened(path) as file:
         list(file)
-    monkeypatch.setattr(_archives, "MAX_UNPACKED", 100_000)
-    path.write_bytes(pack(bytes(10_000_000)))
-    with pytest.raises(CorruptData, match="lines: expected at most 100,000 bytes"), opened(path) as file:
-        file.read()
 
 
 def test_a_member_of_a_zip_is_opened_by_pattern(tmp_path):

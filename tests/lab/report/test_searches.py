@@ -67,7 +67,7 @@ def test_trials_belong_to_their_search(tmp_path):
 
 DAMAGE = {
     "not a database": lambda path: path.write_bytes(b"SQLite format 3" * 99),
-    "other plan": lambda path: execute(path, "UPDATE study_user_attributes SET value_json = '3' WHERE key = 'plan'"),
+    "no plan": lambda path: execute(path, "DELETE FROM study_user_attributes WHERE key = 'plan'"),
 }
 
 

@@ -10,7 +10,7 @@ import torch
 from tests.lab.tasks import helpers
 from unicornn.errors import BadValue
 from unicornn.lab.tasks import Batch
-from unicornn.lab.tasks.cifar10_noise import MEAN_AND_DEVIATION, TASK, Padded
+from unicornn.lab.tasks.cifar10_noise import MEAN_AND_DEVIATION, TASK, _Padded
 
 MEAN, DEVIATION = MEAN_AND_DEVIATION
 
@@ -27,7 +27,7 @@ def images(n):
 
 def padded(n, draw, noise="fresh", seed=0, first=0, order=slice(None), **settings):
     batch = Batch(images(n)[order].transpose(0, 1), torch.zeros(n))
-    return Padded(noise, seed, first, **settings)(batch, torch.arange(n)[order], draw).u.transpose(0, 1)
+    return _Padded(noise, seed, first, **settings)(batch, torch.arange(n)[order], draw).u.transpose(0, 1)
 
 
 def test_pixels_and_labels(source):

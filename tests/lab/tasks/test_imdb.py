@@ -8,7 +8,7 @@ import torch
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData
 from unicornn.lab.tasks import imdb
-from unicornn.lab.tasks.imdb import TASK, tokenise
+from unicornn.lab.tasks.imdb import TASK, _tokenise
 from unicornn.lab.training import resolve
 from unicornn.lab.training._evaluate import initial_network
 from unicornn.lab.training._trainer import make_optimizer
@@ -84,12 +84,12 @@ def test_damaged_reviews(small_imdb, damage, message):
     ],
 )
 def test_tokens(text, expected):
-    assert tokenise(text) == expected.split()
+    assert _tokenise(text) == expected.split()
 
 
 def test_spacy_keeps_case_and_marks_and_has_a_separate_cache(small_imdb):
     pytest.importorskip("spacy")
-    split, version = imdb.spacy_tokeniser()
+    split, version = imdb._spacy_tokeniser()
     assert split("It isn't BAD.<br /><br />Really.") == ["It", "is", "n't", "BAD.<br", "/><br", "/>Really", "."]
     assert version.startswith("spacy ")
     (small_imdb.data / "imdb/aclImdb/train/neg/0_2.txt").write_text("word0 Word0 WORD0 Word1")

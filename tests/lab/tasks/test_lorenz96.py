@@ -19,13 +19,13 @@ def batch_of(source, monkeypatch):
 
 @pytest.mark.parametrize("F", [0.9, 8.0])
 def test_trajectories_obey_the_equation(F):
-    path = lorenz96.trajectories(F, 3, 0)[:, :50]
+    path = lorenz96._trajectories(F, 3, 0)[:, :50]
     middle, speed = path[:, 1:-1], (path[:, 2:] - path[:, :-2]) / (2 * lorenz96.STEP)
     for x, v in zip(middle, speed, strict=True):
         # the error of central differences is STEP² / 6 times the third derivative
-        np.testing.assert_allclose(lorenz96.derivative(x, F), v, atol=0.05 if F < 1 else 5)
+        np.testing.assert_allclose(lorenz96._derivative(x, F), v, atol=0.05 if F < 1 else 5)
     assert np.abs(path[:, 0] - F).max() <= 0.5
-    assert not lorenz96.derivative(np.full((1, 5), F), F).any()  # the equilibrium
+    assert not lorenz96._derivative(np.full((1, 5), F), F).any()  # the equilibrium
 
 
 def test_target_is_the_state_25_steps_later(batch_of):

@@ -6,15 +6,15 @@ import torch
 
 from tests.lab.tasks import helpers
 from unicornn.errors import CorruptData, MissingData
-from unicornn.lab.tasks.psmnist import TASK, permutation
+from unicornn.lab.tasks.psmnist import TASK, _permutation
 
 
 def test_the_permutations_of_the_literature():
     torch.manual_seed(5544)
-    assert torch.equal(permutation("random"), torch.randperm(784))
-    assert permutation("random")[:8].tolist() == [327, 72, 48, 129, 109, 101, 69, 569]  # whatever torch draws today
+    assert torch.equal(_permutation("random"), torch.randperm(784))
+    assert _permutation("random")[:8].tolist() == [327, 72, 48, 129, 109, 101, 69, 569]  # whatever torch draws today
     reverse = [sum(1 << (9 - bit) for bit in range(10) if i >> bit & 1) for i in range(1024)]
-    assert permutation("bit-reversal").tolist() == [i for i in reverse if i < 784]
+    assert _permutation("bit-reversal").tolist() == [i for i in reverse if i < 784]
 
 
 @pytest.mark.parametrize("name", TASK.options["permutation"])
@@ -25,12 +25,12 @@ def test_pixels_and_labels(source, name):
     u, target, lengths = helpers.everything(test)
     assert u.shape == (784, 10, 1)
     assert lengths is None
-    expected = test_images.reshape(10, 784)[:, permutation(name)] / 255
+    expected = test_images.reshape(10, 784)[:, _permutation(name)] / 255
     np.testing.assert_allclose(u[:, :, 0].T.numpy(), expected, rtol=1e-6)
     assert target.tolist() == test_labels.tolist()
     pixels = torch.cat([helpers.everything(split).u[:, :, 0].T for split in (train, valid)])
     targets = torch.cat([helpers.everything(split).target for split in (train, valid)])
-    ordered = images.reshape(60, 784)[:, permutation(name)]
+    ordered = images.reshape(60, 784)[:, _permutation(name)]
     label_of = {tuple(image): label for image, label in zip(ordered.tolist(), labels.tolist(), strict=True)}
     assert len(label_of) == 60
     for x, y in zip((pixels * 255).round().long(), targets, strict=True):

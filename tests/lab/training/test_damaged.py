@@ -4,7 +4,6 @@ import dataclasses
 import os
 import sys
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
@@ -20,13 +19,12 @@ from unicornn.lab.errors import NotARun
 from unicornn.lab.report import report
 from unicornn.lab.show import write_run_page
 from unicornn.lab.tasks import Sequences
-from unicornn.lab.training._checkpoint import read, write
+from unicornn.lab.training._checkpoint import read_checkpoint, write_checkpoint
 
 CHANGED_CONFIGS = {
     "missing": lambda c: c.pop("training"),
     "unknown option": lambda c: c["model_options"].update(wings=2),
     "unknown model": lambda c: c.update(model="ltsm"),
-    "huge": lambda c: c["model_options"].update(hidden_size=10**15),
 }
 
 
@@ -58,8 +56,7 @@ def shorten(path):
 
 DAMAGED_FILES = [
     *[(name, shorten, name) for name in ("predictions.npz", "result.json", "environment.json", "config.json")],
-    ("predictions.npz", lambda path: np.savez(path, target=np.zeros(3), prediction=np.array(["a"] * 3)), "predictions"),
-    ("metrics.csv", lambda path: path.write_text("epoch,seconds,valid,lr\n1,1,0.5,text\n"), "'lr'"),
+    ("metrics.csv", lambda path: path.write_text("epoch,seconds,valid,lr\n1,1,text,0.5\n"), "'valid'"),
 ]
 
 
@@ -126,10 +123,10 @@ def rejected_checkpoint(run, message):
 @pytest.mark.parametrize("kind", ["truncated", "pickle"])
 def test_a_checkpoint_that_is_not_ours_is_rejected(run_copy, kind):
     path = run_copy / "last.ckpt"
-    if kind in ("foreign", "pickle"):
-        torch.save({"state_dict": {}} if kind == "foreign" else {"unicornn": os.system}, path)
+    if kind == "pickle":
+        torch.save({"unicornn": os.system}, path)
     else:
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if kind == "truncated" else b"")
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     rejected_checkpoint(run_copy, r"^checkpoint: .*last.ckpt.*Nothing was changed")
 
 
@@ -145,18 +142,17 @@ def test_a_flipped_bit_is_detected(run_copy):
 
 ANOTHER_RUN = r"last.ckpt belongs to another run: .* was .*, is .*Nothing was changed"
 FORGERIES = {
-    "no config": (lambda about, tensors: about.pop("config"), ""),
-    "another version": (lambda about, tensors: about.update(version=2), "version 1, got 2"),
-    "another shape": (lambda about, tensors: tensors.update({f"network.{BIAS}": torch.zeros(3)}), ""),
-    "another seed": (lambda about, tensors: about["config"].update(seed=7), ANOTHER_RUN),
-    "another rate": (lambda about, tensors: about["config"]["training"].update(lr=0.5), ANOTHER_RUN),
+    "another version": (lambda checkpoint: checkpoint.update(version=2), "version 1 .*got 2"),
+    "another shape": (lambda checkpoint: checkpoint["network"].update({BIAS: torch.zeros(3)}), ""),
+    "another seed": (lambda checkpoint: checkpoint["config"].update(seed=7), ANOTHER_RUN),
+    "another rate": (lambda checkpoint: checkpoint["config"]["training"].update(lr=0.5), ANOTHER_RUN),
 }
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_a_checkpoint_of_another_form_or_run_is_rejected(run_copy, forgery):
     change, message = FORGERIES[forgery]
-    checkpoint = read(run_copy / "last.ckpt")
-    change(*checkpoint)
-    write(run_copy / "last.ckpt", checkpoint)
+    checkpoint = read_checkpoint(run_copy / "last.ckpt")
+    change(checkpoint)
+    write_checkpoint(run_copy / "last.ckpt", checkpoint)
     rejected_checkpoint(run_copy, rf"^checkpoint: .*{message}")

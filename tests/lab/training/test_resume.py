@@ -15,7 +15,7 @@ from tests.lab.training import helpers
 from tests.lab.training.helpers import after_each_step, config, evaluate, same, train, weights
 from unicornn.errors import BadValue
 from unicornn.lab.errors import Stopped
-from unicornn.lab.training._checkpoint import read
+from unicornn.lab.training._checkpoint import read_checkpoint
 from unicornn.lab.training._trainer import TaskTrainer
 
 COMMAND = [sys.executable, "-m", "unicornn", "train", helpers.__file__]
@@ -24,7 +24,11 @@ COMMAND = [sys.executable, "-m", "unicornn", "train", helpers.__file__]
 def assert_same_run(a, b):
     """Two runs have the same weights, checkpoints and histories."""
     assert same(weights(a.path), weights(b.path))
-    assert same(*(read(run.path / "last.ckpt").tensors for run in (a, b)))
+    checkpoints = [read_checkpoint(run.path / "last.ckpt") for run in (a, b)]
+    for part in ("network", "best", "average"):
+        assert same(*(checkpoint[part] for checkpoint in checkpoints))
+    for moments in zip(*(checkpoint["optimizer"]["state"].values() for checkpoint in checkpoints), strict=True):
+        assert same(*moments)
     assert a.metrics.drop(columns="seconds").equals(b.metrics.drop(columns="seconds"))
 
 

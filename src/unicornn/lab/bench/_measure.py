@@ -5,7 +5,6 @@ A separate process gives every model the same start: no memory allocated by anot
 
 from __future__ import annotations
 
-import importlib
 import json
 import statistics
 import sys
@@ -116,10 +115,8 @@ def peak() -> float:
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) / 2**10
-    try:
-        resource = importlib.import_module("resource")
-    except ImportError:  # Windows
-        return importlib.import_module("psutil").Process().memory_info().peak_wset / 2**20
+    import resource  # Windows does not have it
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS
 
 

@@ -21,8 +21,7 @@ from unicornn._load import is_fitted_model
 from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab.cli import _app as options
 from unicornn.lab.cli import _files as files
-from unicornn.lab.cli._app import app, console, error_console, print_line
-from unicornn.lab.cli._reading import reading_options
+from unicornn.lab.cli._app import app, console, error_console, print_line, reading_options
 
 
 def main() -> None:

@@ -18,8 +18,7 @@ from unicornn._load import is_fitted_model
 from unicornn.errors import BadValue, UnicornnError
 from unicornn.lab._lock import locked
 from unicornn.lab._text import duration
-from unicornn.lab.cli._app import app, console, error_console, print_line
-from unicornn.lab.cli._reading import reading_options
+from unicornn.lab.cli._app import app, console, error_console, print_line, reading_options
 
 SeriesFile = Annotated[
     Path,

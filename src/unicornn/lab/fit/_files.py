@@ -12,33 +12,24 @@ import numpy as np
 
 from unicornn._extras import install_hint
 from unicornn.errors import BadValue, CorruptData, MissingData
-from unicornn.lab.data._archives import opened, ordinary
+from unicornn.lab.data._archives import opened
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.data._ts import NUMBER, check_text, iterate_ts, parse_targets, parse_values
 from unicornn.lab.fit._data import SOUNDS, TABLES, TEXT, Data, Reading
 
 CELLS = 1 << 18  # of other formats than tables, read at a time
 
-CONVERSIONS = {
-    ".json": "pandas.read_json({0!r}).to_parquet('series.parquet')",
-    ".xls": "pandas.read_excel({0!r}).to_parquet('series.parquet')",
-    ".ods": "pandas.read_excel({0!r}).to_parquet('series.parquet')",
-    ".pkl": "pandas.read_pickle({0!r}).to_parquet('series.parquet')",
-    ".pickle": "pandas.read_pickle({0!r}).to_parquet('series.parquet')",
-    ".h5": "pandas.read_hdf({0!r}).to_parquet('series.parquet')",
-    ".hdf5": "pandas.read_hdf({0!r}).to_parquet('series.parquet')",
-    ".orc": "pandas.read_orc({0!r}).to_parquet('series.parquet')",
-    ".dta": "pandas.read_stata({0!r}).to_parquet('series.parquet')",
-    ".sas7bdat": "pandas.read_sas({0!r}).to_parquet('series.parquet')",
-    ".nc": "xarray.open_dataset({0!r}).to_dataframe().reset_index().to_parquet('series.parquet')",
-    ".arff": "pandas.DataFrame(scipy.io.arff.loadarff({0!r})[0]).to_parquet('series.parquet')",
+PANDAS = {
+    ".json": "json", ".xls": "excel", ".ods": "excel", ".pkl": "pickle", ".pickle": "pickle", ".h5": "hdf",
+    ".hdf5": "hdf", ".orc": "orc", ".dta": "stata", ".sas7bdat": "sas",
+}  # fmt: skip
+"""Functions of pandas that read other formats."""
+CONVERSIONS = {suffix: f"pandas.read_{name}({{0!r}}).to_parquet('series.parquet')" for suffix, name in PANDAS.items()}
+CONVERSIONS |= {
     ".mat": "numpy.savez('series.npz', X=scipy.io.loadmat({0!r})['X'])",
-    ".pt": "numpy.savez('series.npz', X=torch.load({0!r}).numpy())",
+    ".arff": "pandas.DataFrame(scipy.io.arff.loadarff({0!r})[0]).to_parquet('series.parquet')",
     ".mp3": "ffmpeg -i {0} recordings/1.wav",
-    ".ogg": "ffmpeg -i {0} recordings/1.wav",
-    ".m4a": "ffmpeg -i {0} recordings/1.wav",
 }
-"""Lines that convert files of other formats."""
 
 
 def read(path: Path, target: str | None = None, **options: Any) -> Data:
@@ -136,7 +127,6 @@ def _parts(path: Path, reading: Reading, whole_series: bool) -> Iterator[Data]:
     """Parts of the file: chunks of a table, single series of other formats, all of an .npz."""
     if not path.exists():
         raise MissingData(f"{path}: expected a file of time series or a folder of such files, found nothing there")
-    ordinary(path)
     suffix = path.suffix.lower()
     if path.is_dir() or suffix in SOUNDS:
         from unicornn.lab.fit._folders import read_folder

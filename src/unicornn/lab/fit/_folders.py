@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unicornn._extras import install_hint
 from unicornn.errors import BadValue, CorruptData
-from unicornn.lab.data._archives import ordinary
+from unicornn.lab.data._formats import read_sound
 from unicornn.lab.fit._data import SOUNDS, TABLES, Data, Reading
 from unicornn.lab.fit._sources import open_table
 from unicornn.lab.fit._tables import read_table
@@ -75,14 +74,7 @@ def _list_files(folder: Path) -> tuple[list[Path], bool]:
 
 
 def _recording(path: Path, name: str) -> Data:
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ImportError(f"{path}: reading recordings needs soundfile: {install_hint('fit')}") from error
-    try:
-        sound, rate = soundfile.read(ordinary(path), dtype="float32", always_2d=True)
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise CorruptData(f"{path}: expected a sound file: {error}") from error
+    sound, rate = read_sound(path, "float32", "fit")
     if not len(sound):
         raise CorruptData(f"{path}: expected samples, got none")
     return Data(f"recordings at {rate} Hz", [sound], [name], [f"channel{c}" for c in range(sound.shape[1])])

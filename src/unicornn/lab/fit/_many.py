@@ -161,7 +161,7 @@ def _fit_sample(files: Files, estimator: Any, tell: Tell) -> None:
         for part in files.parts(path, estimator):
             sample.add(part)
     tell("fitting the sample", len(files.paths), sample.seen)
-    estimator._fit_sample(sample.part(), None, sample.whole)
+    estimator._fit_sample(sample.part(), None, sample.is_complete)
 
 
 def apply_to_files(

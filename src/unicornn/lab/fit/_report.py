@@ -52,7 +52,7 @@ class LeftOut:
     clustered: bool
 
     @classmethod
-    def of(cls, estimator: Any, data: Data) -> LeftOut:
+    def from_fit(cls, estimator: Any, data: Data) -> LeftOut:
         rows, scores = estimator._ridge.rows, estimator._ridge.left_out
         clustered = _are_clustered(estimator, data)
         ids, target = [data.ids[i] for i in rows], np.asarray(data.target)[rows]
@@ -130,7 +130,7 @@ def write_report(estimator: Any, data: Data, title: str, out: Path) -> Path:
         title: Title of the page: the name of the file.
         out: Path of the page.
     """
-    left_out = LeftOut.of(estimator, data) if "bank" in estimator.models_ else None
+    left_out = LeftOut.from_fit(estimator, data) if "bank" in estimator.models_ else None
     with_network = "network" in estimator.models_
     settings = {n: repr(v) for n, v in estimator.get_params().items() if with_network or n not in NETWORK_SETTINGS}
     return write_page(

@@ -6,6 +6,7 @@ they are drawn literally, never parsed as formulas.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,7 @@ from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import confusion_matrix
 from torch import Tensor
 
@@ -49,14 +49,8 @@ def make_axes(x: str, y: str, size: tuple[float, float] = (4.8, 3.3)) -> tuple[F
 
 
 def _literal_label(text: str, longest: int = 48) -> str:
-    """A label without formulas; characters that the font lacks are escaped.
-
-    matplotlib would hide a label with a leading underscore.
-    """
-    glyphs = get_font(findfont(FontProperties())).get_charmap()
-    text = "".join(c if ord(c) in glyphs else c.encode("ascii", "backslashreplace").decode() for c in text)
-    text = (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
+    """A label without formulas."""
+    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
 
 
 def _add_legend(figure: Figure, axis: Axes, lines: Sequence[Artist], labels: Sequence[str]) -> None:
@@ -67,18 +61,6 @@ def _add_legend(figure: Figure, axis: Axes, lines: Sequence[Artist], labels: Seq
         width, height = figure.get_size_inches()
         figure.set_size_inches(width + 2.4, max(height, 0.5 + 0.16 * len(labels)))
         figure.legend(lines, labels, fontsize=8, frameon=False, handlelength=3, loc="outside right upper")
-
-
-def _logarithmic(axis: Axes, values: np.ndarray) -> None:
-    """Makes the y axis logarithmic, with plain numbers as ticks, also if the values span less than a decade."""
-    axis.set_yscale("log")
-    low, high = float(values.min()), float(values.max())
-    if high < 3 * low:
-        axis.set_yticks([tick for tick in MaxNLocator(5).tick_values(low, high) if tick > 0])
-    elif high < 200 * low:
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def learning_curves(
@@ -92,29 +74,23 @@ def learning_curves(
     Accuracies are shown in percent, errors on a logarithmic axis, ``constant`` as a horizontal line.
     """
     scale, percent = (100, " (%)") if metric == "accuracy" else (1, "")
-    tables = [run for same_label in runs.values() for run in same_label]
-    longest = max((float(run[against].max()) for run in tables if run[against].notna().any()), default=1.0)
+    longest = max((run[against].max() for same_label in runs.values() for run in same_label), default=1.0)
     unit, name = 1, "epoch"
     if against == "seconds":
         unit, name = next((unit, name) for least, unit, name in TIME_UNITS if longest >= least)
     figure, axis = make_axes(name, f"validation {_literal_label(metric)}{percent}")
     lines: list[Artist] = []
-    labels: list[str] = []
-    for i, (label, same_label) in enumerate(runs.items()):
-        style = {"linewidth": 1.4, "alpha": 0.9, **STYLES[i % len(STYLES)]}
-        drawn = [
-            axis.plot(run[against] / unit, scale * run["valid"], marker="o" if len(run) < 3 else "", **style)[0]
-            for run in same_label
-        ]
-        lines += drawn[:1]
-        labels.append(_literal_label(label))
+    for (_, same_label), style in zip(runs.items(), itertools.cycle(STYLES)):
+        for run in same_label:
+            marker = "o" if len(run) < 3 else ""
+            drawn = axis.plot(run[against] / unit, scale * run["valid"], marker=marker, linewidth=1.4, **style)
+        lines += drawn
+    labels = [_literal_label(label) for label in runs]
     if constant is not None:
         lines.append(axis.axhline(scale * constant, color="#808080", linewidth=1, linestyle=":"))
         labels.append("constant prediction")
-    values = np.concatenate([[], *(np.asarray(line.get_ydata(), dtype=float) for line in axis.lines)])
-    values = values[np.isfinite(values)]
-    if not percent and len(values) and values.min() > 0:
-        _logarithmic(axis, values)
+    if not percent:
+        axis.set_yscale("log")
     if lines:
         _add_legend(figure, axis, lines, labels)
     return figure
@@ -123,26 +99,24 @@ def learning_curves(
 def time_steps(a: Tensor | Sequence[Tensor]) -> Figure:
     """Fig. 5: the effective time steps Δt·σ̂(c) (L, m) of each layer's neurons, sorted."""
     figure, axis = make_axes("neuron, sorted", "effective time step Δt σ̂(c)")
-    layers = [layer.detach().double().sort().values.cpu().numpy() for layer in a]
-    for l, layer in enumerate(layers):
-        axis.plot(np.arange(1, len(layer) + 1), layer, **STYLES[l % len(STYLES)])
-    _logarithmic(axis, np.concatenate(layers))
-    _add_legend(figure, axis, axis.lines, [f"layer {l + 1}" for l in range(len(layers))])
+    for layer, style in zip(a, itertools.cycle(STYLES)):
+        axis.plot(np.arange(1, len(layer) + 1), layer.detach().sort().values.cpu().numpy(), **style)
+    axis.set_yscale("log")
+    _add_legend(figure, axis, axis.lines, [f"layer {l + 1}" for l in range(len(a))])
     return figure
 
 
 def weight_norms(runs: Sequence[pd.DataFrame]) -> Figure:
     """Fig. 7: the norms ‖wˡ‖ of each layer during training (``w_norm_1``, ...), mean and deviation over the runs."""
     figure, axis = make_axes("epoch", r"$\Vert w\Vert_\infty$")
-    by_epoch = pd.concat(runs).groupby("epoch")
-    names = sorted((name for name in runs[0] if name.startswith("w_norm_")), key=lambda name: int(name[7:]))
-    for l, name in enumerate(names):
-        mean, deviation = by_epoch[name].mean(), by_epoch[name].std().fillna(0)
-        style = STYLES[l % len(STYLES)]
-        axis.plot(mean.index, mean, marker="o" if len(mean) < 3 else "", **style)
-        axis.fill_between(mean.index, mean - deviation, mean + deviation, color=style["color"], alpha=0.2, linewidth=0)
+    norms = pd.concat(runs).set_index("epoch").filter(regex="^w_norm_").groupby("epoch")
+    mean, deviation = norms.mean(), norms.std().fillna(0)
+    for name, style in zip(mean, itertools.cycle(STYLES)):
+        axis.plot(mean.index, mean[name], marker="o" if len(mean) < 3 else "", **style)
+        low, high = mean[name] - deviation[name], mean[name] + deviation[name]
+        axis.fill_between(mean.index, low, high, color=style["color"], alpha=0.2, linewidth=0)
     axis.set_ylim(bottom=0)
-    _add_legend(figure, axis, axis.lines, [f"layer {l + 1}" for l in range(len(names))])
+    _add_legend(figure, axis, axis.lines, [f"layer {l + 1}" for l in range(len(axis.lines))])
     return figure
 
 

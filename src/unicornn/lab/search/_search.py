@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 import optuna
 import torch
 from optuna.distributions import distribution_to_json
-from optuna.exceptions import UpdateFinishedTrialError
+from optuna.study import MaxTrialsCallback
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.status import Status
@@ -39,7 +38,7 @@ from unicornn.lab._text import duration
 from unicornn.lab.data._files import Source
 from unicornn.lab.errors import Stopped
 from unicornn.lab.search._space import SPACE, Axis, split_space, suggest
-from unicornn.lab.search._storage import FINISHED, fail_stale_trials, open_study
+from unicornn.lab.search._storage import open_storage
 from unicornn.lab.tasks._base import Task
 from unicornn.lab.training._config import Config, resolve
 from unicornn.lab.training._train import train
@@ -50,7 +49,7 @@ PRUNERS: dict[str, Callable[[int], optuna.pruners.BasePruner]] = {  # by the num
     "median": lambda epochs: optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 10),
     "hyperband": lambda epochs: optuna.pruners.HyperbandPruner(max_resource=epochs),
 }
-POLL_SECONDS = 1.0  # while waiting for the trials of other processes
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 def search(
@@ -81,7 +80,8 @@ def search(
         task: Task to train on.
         name: Path of the task's file, if the task is not part of the package.
         folder: Folder of the search.
-        trials: Number of trials over all processes; counts pruned and failed trials, but not killed ones.
+        trials: Number of trials over all processes; counts pruned and failed trials, but not killed ones. Processes
+            that run at the same time finish the trials that they have begun.
         sampler: "random" (as in the paper) or "tpe", which learns from earlier trials.
         pruner: "none", or "median" or "hyperband", which stop trials that do worse than others.
         storage: What several machines share: "journal:FOLDER" on a shared file system, or the URL of a database,
@@ -122,31 +122,37 @@ def search(
         "space": {name: json.loads(distribution_to_json(axis)) for name, axis in axes.items()},
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    local = f"sqlite:///{(folder / DATABASE).resolve()}"
     study_name = STUDY_NAME if storage is None else f"{task.name}/{folder.resolve().name}"
     console = console or Console(quiet=True)
     status = console.status("")
-    direction = "maximize" if task.metric.more_is_better else "minimize"
-    with (
-        quiet_optuna(),
-        status if console.is_terminal else contextlib.nullcontext(),
-        open_study(storage or local, study_name, plan, direction, prune(default.training.epochs)) as (study, opened),
-    ):
-        if not study.get_trials(deepcopy=False) and (folder / "trials").exists():
-            raise BadValue(f"folder: {folder} has trials that are not in the database; name another --out")
-        study.set_user_attr("title", task.title)
-        study.set_user_attr("requested", trials)
-        layers = int(default.model_options.get("num_layers", 1))
+    with quiet_optuna(), status if console.is_terminal else contextlib.nullcontext():
+        opened = open_storage(storage or f"sqlite:///{(folder / DATABASE).resolve()}")
         try:
+            study = optuna.create_study(
+                storage=opened, study_name=study_name, pruner=prune(default.training.epochs),
+                direction="maximize" if task.metric.more_is_better else "minimize", load_if_exists=True,
+            )  # fmt: skip
+            old = study.user_attrs.get("plan", plan)
+            if different := [f"{key} {old.get(key)}, got {plan[key]}" for key in plan if old.get(key) != plan[key]]:
+                raise BadValue(f"search: expected the settings of the existing search, {'; '.join(different)}")
+            if not study.get_trials(deepcopy=False) and (folder / "trials").exists():
+                raise BadValue(f"folder: {folder} has trials that are not in the database; name another --out")
+            for name, value in (("plan", plan), ("title", task.title), ("requested", trials)):
+                study.set_user_attr(name, value)
+            layers = int(default.model_options.get("num_layers", 1))
             _Search(study, trials, axes, settings | fixed, layers, configure, folder, task, source, status).run()
+            if storage is not None:
+                copy_to_folder(folder, opened, study_name)
+            return in_memory(opened, study_name)
         except KeyboardInterrupt:
             console.print("stopped; the same command resumes the search")
             raise
         except Stopped:
             raise Stopped("stopped by SIGTERM; the same command resumes the search") from None
-        if storage is not None:
-            copy_to_folder(folder, opened, study_name)
-        return in_memory(opened, study_name)
+        finally:
+            opened.remove_session()
+            if isinstance(opened, optuna.storages.RDBStorage):
+                opened.engine.dispose()
 
 
 def _axes(
@@ -159,10 +165,6 @@ def _axes(
     if "dt" in searchable and isinstance(config.model_options.get("dt"), (tuple, list)):
         searchable.add("dt_first")
     return split_space([key for key in SPACE if key in searchable], space)
-
-
-class _SurplusTrial(Exception):
-    """Another process has begun the last trial that was needed."""
 
 
 @dataclass
@@ -179,51 +181,23 @@ class _Search:
     task: Task
     source: Source | None
     status: Status
-    trial_lost: bool = False  # whether another process has declared the current trial dead
 
     def run(self) -> None:
-        """Runs trials until all processes together have finished enough.
+        """Runs trials until all processes together have finished enough."""
+        if self._finished() < self.requested:
+            enough = MaxTrialsCallback(self.requested, states=FINISHED)
+            self.study.optimize(self._objective, callbacks=[self._report, enough])
 
-        Optuna's ``MaxTrialsCallback`` does not replace this loop: it ignores running trials, so several processes
-        would begin too many, and none would wait for a trial that may have to be repeated.
-        """
-        waiting = False
-        while True:
-            fail_stale_trials(self.study)
-            finished, running = self._count(*FINISHED), self._count(TrialState.RUNNING)
-            if finished >= self.requested:
-                return
-            if finished + running < self.requested:
-                waiting = self.trial_lost = False
-                try:
-                    self.study.optimize(self._objective, n_trials=1, catch=(_SurplusTrial,), callbacks=[self._report])
-                except Exception:
-                    if not self.trial_lost:
-                        raise
-                continue
-            if not waiting:
-                self.status.console.print(f"waiting for {running} trials of other processes", highlight=False)
-            waiting = True
-            time.sleep(POLL_SECONDS)
-
-    def _count(self, *states: TrialState) -> int:
-        return len(self.study.get_trials(deepcopy=False, states=states))
+    def _finished(self) -> int:
+        return len(self.study.get_trials(deepcopy=False, states=FINISHED))
 
     def _objective(self, trial: optuna.Trial) -> float:
-        begun = self.study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
-        if sum(other.number < trial.number for other in begun) >= self.requested:
-            raise _SurplusTrial
         try:
-            value = self._train(trial)
-            trial.set_user_attr("trained", True)  # raises if another process has declared the trial dead
-            return value
+            return self._train(trial)
         except optuna.TrialPruned:
             raise
-        except UpdateFinishedTrialError:
-            self.trial_lost = True
-            raise
         except (Exception, KeyboardInterrupt):
-            if trial.params:
+            if trial.params:  # repeated when the search is resumed
                 self.study.enqueue_trial(trial.params)
             raise
 
@@ -262,7 +236,7 @@ class _Search:
         texts = [f"trial {trial.number}", done + (f" {metric.text(trial.value)}" if state != "failed" else "")]
         texts += [f"best {metric.text(best.value)} (trial {best.number})"] if best is not None else []
         texts.append(", ".join(f"{name} {value:.3g}" for name, value in trial.params.items()))
-        texts += [duration(seconds(trial)), f"{self._count(*FINISHED)}/{self.requested}"]
+        texts += [duration(seconds(trial)), f"{self._finished()}/{self.requested}"]
         self.status.console.print(" · ".join(texts), highlight=False, soft_wrap=True, markup=False)
 
 

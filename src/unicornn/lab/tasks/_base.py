@@ -5,8 +5,10 @@ Symbols: N length, b batch size, d input features, n number of sequences.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -197,6 +199,24 @@ class Quoted(NamedTuple):
     parameters: int | None = None
     source: str = ""
     only: Mapping[str, Any] = {}
+
+
+def published(task: str) -> tuple[Quoted, ...]:
+    """The paper's results for a task, from published.csv."""
+    with resources.files("unicornn.lab.tasks").joinpath("published.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["task"] == task]
+    return tuple(
+        Quoted(
+            row["model"],
+            float(row["value"]),
+            float(row["deviation"]) if row["deviation"] else None,
+            units=int(row["units"]) if row["units"] else None,
+            parameters=int(row["parameters"]) if row["parameters"] else None,
+            source=row["source"],
+            only={"F": float(row["F"])} if row["F"] else {},
+        )
+        for row in rows
+    )
 
 
 class Number(NamedTuple):

@@ -88,19 +88,15 @@ def split_rows(base: Split, rows: Sequence[np.ndarray], embedding: Tensor | None
     return Splits(train, valid, test, embedding)
 
 
-def moments(sequences: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-    """Mean and mean square of every sequence (N, d), together (2, n, d) in float64."""
-    first = [np.mean(x, axis=0, dtype=np.float64) for x in sequences]
-    second = [np.mean(np.square(x, dtype=np.float64), axis=0) for x in sequences]
-    return np.array([first, second])
-
-
 def mean_and_deviation(
-    moments: np.ndarray, rows: np.ndarray, lengths: np.ndarray | None = None
+    values: np.ndarray, begin: np.ndarray, lengths: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (d,) over all steps of these sequences; the deviation of a constant channel is 1."""
-    weights = None if lengths is None else lengths[rows]
-    mean, square = (np.average(moment[rows], axis=0, weights=weights) for moment in moments)
+    """Mean and standard deviation (d,) over all steps of some slices of ``values`` (steps, d); the deviation of a
+    constant channel is 1."""
+    slices = [values[begin[i] : begin[i] + lengths[i]] for i in rows]
+    means = [np.mean(x, axis=0, dtype=np.float64) for x in slices]
+    squares = [np.mean(np.square(x, dtype=np.float64), axis=0) for x in slices]
+    mean, square = (np.average(each, axis=0, weights=lengths[rows]) for each in (means, squares))
     variance = square - mean**2
     deviation = np.sqrt(np.where(variance > 1e-12 * (1 + mean**2), variance, 1.0))
     return mean.astype(np.float32), deviation.astype(np.float32)

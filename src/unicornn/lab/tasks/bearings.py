@@ -30,7 +30,7 @@ FILE = File(
 )
 
 
-def load_bearings(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_bearings(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
     values, lengths, labels, loads = read_recordings(path, 1, "labels", "loads")
     if not (np.isin(labels, range(FAULTS)).all() and set(loads.tolist()) == set(range(LOADS))):
@@ -80,7 +80,7 @@ TASK = Task(
     name="bearings",
     title="Eleven faults of ball bearings at an unseen load",
     kind="classify",
-    load=load_bearings,
+    load=_load_bearings,
     d=1,
     outputs=FAULTS,
     size="44 recordings of about 121,000 samples, d = 1",

@@ -25,12 +25,11 @@ from unicornn.lab._networks import FRAMES_NETWORK
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import split_70_15_15, split_groups_70_15_15
-from unicornn.lab.tasks._base import Number, Quoted, Split, Splits, Task, Training
+from unicornn.lab.tasks._base import Number, Split, Splits, Task, Training, published
 from unicornn.lab.tasks._views import (
     Slices,
     View,
     mean_and_deviation,
-    moments,
     shift,
     split_rows,
     standardised,
@@ -88,7 +87,7 @@ def _columns(content: bytes, name: str, wanted: Sequence[str], hz: int) -> tuple
 
 
 def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
-    """All recordings concatenated; first step, recording, targets and moments of each window."""
+    """All recordings concatenated; first step, recording and targets of each window."""
     tables: dict[tuple[int, str], tuple[float, np.ndarray]] = {}
     for path in paths:
         single = [(path.name, path.read_bytes())] if path.suffix == ".csv" else None
@@ -126,16 +125,15 @@ def _parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
         "signals": everything,
         "begin": np.array(begin),
         "recording": np.array(recording),
-        "moments": moments([everything[b : b + N] for b in begin]),
         **dict(zip(NUMERICS, np.stack(targets, axis=1).astype(np.float32), strict=True)),
     }
 
 
-def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``name``: "RESP" or "HR"."""
     by, steps = options["stretch"], options["shift"]
     paths = list(dict.fromkeys(source.find(*FILES)))
-    settings = f"{SECONDS} s every {EVERY} s, rate 0 is missing, aligned by time, moments"
+    settings = f"{SECONDS} s every {EVERY} s, rate 0 is missing, aligned by time"
     arrays = source.cached("bidmc", paths, settings, lambda: _parse(paths))
     known = np.flatnonzero(np.isfinite(arrays[name]))
     if options["split"] == "random":
@@ -147,8 +145,9 @@ def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int)
         rows = split_groups_70_15_15(groups, options["split_seed"])
     rows = [known[split] for split in rows]
     begin, target = np.array(arrays["begin"]), torch.from_numpy(np.array(arrays[name]))
-    statistics = mean_and_deviation(arrays["moments"], rows[0])
-    windows: Split = Slices(arrays["signals"], begin, np.full(len(begin), N), target, *statistics)
+    lengths = np.full(len(begin), N)
+    statistics = mean_and_deviation(arrays["signals"], begin, lengths, rows[0])
+    windows: Split = Slices(arrays["signals"], begin, lengths, target, *statistics)
     if options["scale"] == "window":
         windows = View(windows, change=standardised)
     splits = split_rows(windows, rows)
@@ -160,9 +159,6 @@ def load_bidmc(name: str, source: Source, options: Mapping[str, Any], seed: int)
     return splits
 
 
-Results = dict[str, tuple[float, float]]  # model to mean and deviation of the RMSE
-
-
 FRAMES_VARIANT = {
     **FRAMES_NETWORK, "frames": (HZ, HZ // 2), "frame_size": 48, "hidden_size": 64,
     "split": "patient", "stretch": 0.4, "scale": "window", "standardise": True, "huber": 1.0,
@@ -171,14 +167,12 @@ FRAMES_VARIANT = {
 """Frames of one second, patients who are in one split only."""
 
 
-def _task(
-    name: str, title: str, numeric: str, windows: int, lr: float, dt: float, alpha: float, paper: Results
-) -> Task:
+def _task(name: str, title: str, numeric: str, windows: int, lr: float, dt: float, alpha: float) -> Task:
     return Task(
         name=name,
         title=title,
         kind="regress",
-        load=partial(load_bidmc, numeric),
+        load=partial(_load_bidmc, numeric),
         d=2,
         outputs=1,
         size=f"{windows:,} windows, N = 4000, d = 2",
@@ -197,7 +191,7 @@ def _task(
             "scale": ("training", "window"),
         },
         variants={"frames": FRAMES_VARIANT},
-        paper=[Quoted(model, *numbers, source="Table 4") for model, numbers in paper.items()],
+        paper=published(name),
         files=FILES,
         protocol=f"53 recordings cut into 7,950 windows of 32 s every 3 s, like the TSR archive's 7,949; {windows:,} "
         "have a rate to predict. split=random, 70/15/15 % of the windows, is the paper's: windows overlap by 29 s, so "
@@ -212,18 +206,6 @@ def _task(
 
 
 TASKS = [
-    _task(
-        "bidmc-rr", "Respiratory rate from PPG and ECG", "RESP", windows=7871, lr=3.98e-3, dt=1.1e-2, alpha=9.0,
-        paper={
-            "sign.-NCDE": (1.51, 0.08), "LSTM": (2.28, 0.25), "expRNN": (1.57, 0.16), "IndRNN (L=3)": (1.47, 0.09),
-            "coRNN": (1.45, 0.23), "UnICORNN (L=3)": (1.06, 0.03),
-        },
-    ),
-    _task(
-        "bidmc-hr", "Heart rate from PPG and ECG", "HR", windows=7950, lr=2.88e-3, dt=4.6e-2, alpha=10.0,
-        paper={
-            "sign.-NCDE": (2.97, 0.45), "LSTM": (10.7, 2.0), "expRNN": (1.87, 0.19), "IndRNN (L=3)": (2.10, 0.2),
-            "coRNN": (1.71, 0.1), "UnICORNN (L=3)": (1.39, 0.09),
-        },
-    ),
-]  # fmt: skip
+    _task("bidmc-rr", "Respiratory rate from PPG and ECG", "RESP", windows=7871, lr=3.98e-3, dt=1.1e-2, alpha=9.0),
+    _task("bidmc-hr", "Heart rate from PPG and ECG", "HR", windows=7950, lr=2.88e-3, dt=4.6e-2, alpha=10.0),
+]

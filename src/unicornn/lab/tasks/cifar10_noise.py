@@ -22,13 +22,13 @@ from unicornn.lab.data._splits import random_split
 from unicornn.lab.tasks._base import (
     Batch,
     Number,
-    Quoted,
     Sequences,
     Splits,
     Task,
     Training,
     epoch_lengths,
     length_in_epoch,
+    published,
 )
 from unicornn.lab.tasks._views import View
 
@@ -45,7 +45,7 @@ BATCHES = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
 
 
 @dataclass(frozen=True)
-class Padded:
+class _Padded:
     """Rows (32, b, 96) of bytes to sequences (N, b, 96): the pixels, then noise.
 
     The noise is "fresh": uniform, different for every image and epoch, always the same with draw -1; or "shared":
@@ -103,7 +103,7 @@ def _parse(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def load_cifar10_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_cifar10_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(FILE)
     images, lengths = options["images"], epoch_lengths(options, options["steps"])
     arrays = source.cached("cifar10", [path], "rows", lambda: _parse(path))
@@ -111,7 +111,7 @@ def load_cifar10_noise(source: Source, options: Mapping[str, Any], seed: int) ->
     splits, first = [], 0
     for name in ("train", "test"):
         target = torch.from_numpy(arrays[f"{name}_labels"].astype("int64"))
-        padded = Padded(options["noise"], seed, first, lengths, *statistics, options["flip"])
+        padded = _Padded(options["noise"], seed, first, lengths, *statistics, options["flip"])
         splits.append(View(Sequences(arrays[name], target), change=padded))
         first += len(target)
     train, test = splits
@@ -125,7 +125,7 @@ TASK = Task(
     name="cifar10-noise",
     title="Noise-padded CIFAR-10",
     kind="classify",
-    load=load_cifar10_noise,
+    load=_load_cifar10_noise,
     d=D,
     outputs=10,
     size="48,000 / 2,000 / 10,000 images, N = 1000, d = 96",
@@ -146,17 +146,7 @@ TASK = Task(
         "split_seed": Number(0),
     },
     variants={"authors": {"lr": 3.14e-3, "noise": "shared"}},
-    paper=(
-        Quoted("LSTM", 0.116, units=128, parameters=64_000, source="Table 2"),
-        Quoted("Incremental RNN", 0.545, units=128, parameters=12_000, source="Table 2"),
-        Quoted("Lipschitz RNN", 0.558, units=256, parameters=158_000, source="Table 2"),
-        Quoted("FastRNN", 0.458, units=128, parameters=16_000, source="Table 2"),
-        Quoted("anti.sym. RNN", 0.483, units=256, parameters=36_000, source="Table 2"),
-        Quoted("gated anti.sym. RNN", 0.547, units=256, parameters=37_000, source="Table 2"),
-        Quoted("coRNN", 0.590, units=128, parameters=46_000, source="Table 2"),
-        Quoted("UnICORNN (L=3)", 0.624, units=128, parameters=47_000, source="Table 2"),
-        Quoted("UnICORNN (L=3)", 0.615, 0.0052, units=128, parameters=47_000, source="Table 8"),
-    ),
+    paper=published("cifar10-noise"),
     files=[FILE],
     protocol="48k/2k/10k images, one random split for all seeds; pixels in [0, 1], no augmentation (flip=true mirrors "
     "a random half of the training images in every epoch). Uniform noise, different for every image and epoch, fixed "

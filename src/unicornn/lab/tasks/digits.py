@@ -38,7 +38,7 @@ def _stratified(u: Tensor, target: Tensor, change: Change | None = None) -> Spli
     return Splits(train, valid, test)
 
 
-def noise_padded(batch: Batch, indices: Tensor, draw: int) -> Batch:
+def _noise_padded(batch: Batch, indices: Tensor, draw: int) -> Batch:
     """Rows (8, b, 8), then uniform noise in [0, 16] up to N, which depends on the image's index and the epoch."""
     noise = torch.empty(len(indices), N - len(batch.u), batch.u.shape[2])
     for i, index in enumerate(indices.tolist()):
@@ -46,11 +46,11 @@ def noise_padded(batch: Batch, indices: Tensor, draw: int) -> Batch:
     return batch._replace(u=torch.cat([batch.u, 16 * noise.transpose(0, 1)]))
 
 
-def load_digits_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    return _stratified(*_load_digits(), noise_padded)
+def _load_digits_noise(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    return _stratified(*_load_digits(), _noise_padded)
 
 
-def load_permuted_digits(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_permuted_digits(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     images, classes = _load_digits()
     order = torch.randperm(64, generator=torch.Generator().manual_seed(5544))
     return _stratified(images.flatten(1)[:, order, None] / 16, classes)
@@ -73,13 +73,13 @@ def _task(name: str, dt: float, alpha: float, size: str, **options: Any) -> Task
 
 TASKS = [
     _task(
-        "digits-noise", dt=0.25, alpha=13.0, size="N = 1000, d = 8", d=8, load=load_digits_noise,
+        "digits-noise", dt=0.25, alpha=13.0, size="N = 1000, d = 8", d=8, load=_load_digits_noise,
         title="Handwritten digits, then noise up to a thousand steps",
         protocol="60/20/20 %, stratified, one split for all seeds. Pixels in [0, 16], one row per step; uniform noise "
         "in that range, different in every training epoch, fixed in validation and test. Ours, not the paper's.",
     ),
     _task(
-        "digits", dt=0.48, alpha=12.5, size="N = 64, d = 1", d=1, load=load_permuted_digits,
+        "digits", dt=0.48, alpha=12.5, size="N = 64, d = 1", d=1, load=_load_permuted_digits,
         title="Handwritten digits pixel by pixel, permuted",
         protocol="60/20/20 %, stratified, one split for all seeds; one random permutation. Ours, not the paper's.",
     ),

@@ -22,7 +22,7 @@ from unicornn.errors import CorruptData
 from unicornn.lab.data._archives import members, opened
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._splits import random_split
-from unicornn.lab.tasks._base import Batch, Number, Quoted, Splits, Task, Training
+from unicornn.lab.tasks._base import Batch, Number, Splits, Task, Training, published
 from unicornn.lab.tasks._views import Slices, split_rows
 
 WORDS, D = 25_000, 100
@@ -50,12 +50,12 @@ _TOKEN = re.compile(
 )
 
 
-def tokenise(text: str) -> list[str]:
+def _tokenise(text: str) -> list[str]:
     """The words of a text."""
     return _TOKEN.findall(text.replace("<br />", " ").replace("’", "'").lower())
 
 
-def spacy_tokeniser() -> tuple[Callable[[str], list[str]], str]:
+def _spacy_tokeniser() -> tuple[Callable[[str], list[str]], str]:
     """The authors' tokeniser, and the version of spaCy, on which its words depend."""
     try:
         import spacy
@@ -66,7 +66,7 @@ def spacy_tokeniser() -> tuple[Callable[[str], list[str]], str]:
 
 
 @dataclass(frozen=True)
-class Reviews(Slices):
+class _Reviews(Slices):
     """A Split of texts, for batches of similar length; each batch is padded to the longest text in it.
 
     With ``padded``, padding is part of the input, as for the authors: batches are random and have no lengths.
@@ -149,22 +149,22 @@ def _parse(reviews: Path, glove: Path, tokenise: Callable[[str], list[str]]) -> 
     }
 
 
-def most_frequent(words: np.ndarray, size: int) -> np.ndarray:
+def _most_frequent(words: np.ndarray, size: int) -> np.ndarray:
     """The most frequent positive word numbers, at most ``size``; the lower number first if two are equally frequent."""
     counts = np.bincount(words)
     counts[0] = 0
     return np.argsort(-counts, kind="stable")[: min(size, np.count_nonzero(counts))]
 
 
-def load_imdb(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_imdb(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     paths = reviews, glove = source.find(REVIEWS, GLOVE)
-    tokeniser, settings = spacy_tokeniser() if options["tokens"] == "spacy" else (tokenise, _TOKEN.pattern)
+    tokeniser, settings = _spacy_tokeniser() if options["tokens"] == "spacy" else (_tokenise, _TOKEN.pattern)
     arrays = source.cached("imdb", paths, settings, lambda: _parse(reviews, glove, tokeniser))
     words, offsets, n = arrays["words"], np.array(arrays["offsets"]), int(arrays["training"])
     train, valid = random_split(n, (n * 3 // 10,), options["split_seed"])
 
     in_training = np.repeat(np.isin(np.arange(n), train), np.diff(offsets[: n + 1]))
-    vocabulary = most_frequent(words[: offsets[n]][in_training], WORDS)
+    vocabulary = _most_frequent(words[: offsets[n]][in_training], WORDS)
     numbers = np.full(words.max() + 1, UNK, np.int32)
     numbers[vocabulary] = SPECIAL + np.arange(len(vocabulary))
 
@@ -174,7 +174,7 @@ def load_imdb(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     embedding[[PAD, UNK]] = 0.0
     target = torch.from_numpy(arrays["labels"].astype("int64"))
     padded = options["lengths"] == "padded"
-    split = Reviews(numbers[words], offsets[:-1], np.diff(offsets), target, padded=padded)
+    split = _Reviews(numbers[words], offsets[:-1], np.diff(offsets), target, padded=padded)
     return split_rows(split, [train, valid, np.arange(n, len(split))], embedding)
 
 
@@ -182,7 +182,7 @@ TASK = Task(
     name="imdb",
     title="Sentiment of film reviews (IMDB)",
     kind="classify",
-    load=load_imdb,
+    load=_load_imdb,
     d=D,
     outputs=2,
     size="17,500 / 7,500 / 25,000 reviews, d = 100, 25,000 words",
@@ -198,16 +198,7 @@ TASK = Task(
         "split_seed": Number(0),
     },
     variants={"authors": {"lr": 1.64e-4, "eval_batch_size": 32, "lengths": "padded", "tokens": "spacy"}},
-    paper=(
-        Quoted("LSTM", 0.868, units=128, parameters=220_000, source="Table 5"),
-        Quoted("skip LSTM", 0.866, units=128, parameters=220_000, source="Table 5"),
-        Quoted("GRU", 0.852, units=128, parameters=99_000, source="Table 5"),
-        Quoted("ReLU GRU", 0.848, units=128, parameters=99_000, source="Table 5"),
-        Quoted("skip GRU", 0.866, units=128, parameters=165_000, source="Table 5"),
-        Quoted("coRNN", 0.874, units=128, parameters=46_000, source="Table 5"),
-        Quoted("UnICORNN (L=2)", 0.884, units=128, parameters=30_000, source="Table 5"),
-        Quoted("UnICORNN (L=2)", 0.881, 0.0019, units=128, parameters=30_000, source="Table 8"),
-    ),
+    paper=published("imdb"),
     files=[REVIEWS, GLOVE],
     text=True,
     protocol="17.5k/7.5k/25k reviews, one random split for all seeds. The vocabulary is the 25,000 most frequent "

@@ -15,33 +15,33 @@ import numpy as np
 import torch
 
 from unicornn.lab.data._files import Source
-from unicornn.lab.tasks._base import Quoted, Sequences, Splits, Task, Training
+from unicornn.lab.tasks._base import Sequences, Splits, Task, Training, published
 
 N, AHEAD, STEP, DIMENSIONS, SEQUENCES = 2000, 25, 0.01, 5, 128
 
 
-def derivative(x: np.ndarray, F: float) -> np.ndarray:
+def _derivative(x: np.ndarray, F: float) -> np.ndarray:
     """Suppl. Eq. (81) for x (n, 5)."""
     return (np.roll(x, -1, 1) - np.roll(x, 2, 1)) * np.roll(x, 1, 1) - x + F
 
 
-def trajectories(F: float, sequences: int, seed: int) -> np.ndarray:
+def _trajectories(F: float, sequences: int, seed: int) -> np.ndarray:
     """(n, N + 25, 5) in float64, by the classical Runge-Kutta method with the sampling step."""
     x = F + np.random.default_rng(seed).uniform(-0.5, 0.5, (sequences, DIMENSIONS))
     path = np.empty((sequences, N + AHEAD, DIMENSIONS))
     for n in range(N + AHEAD):
         path[:, n] = x
-        k1 = derivative(x, F)
-        k2 = derivative(x + STEP / 2 * k1, F)
-        k3 = derivative(x + STEP / 2 * k2, F)
-        k4 = derivative(x + STEP * k3, F)
+        k1 = _derivative(x, F)
+        k2 = _derivative(x + STEP / 2 * k1, F)
+        k3 = _derivative(x + STEP / 2 * k2, F)
+        k4 = _derivative(x + STEP * k3, F)
         x = x + STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
     return path
 
 
-def load_lorenz96(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_lorenz96(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     shift = options["F"] if options["inputs"] == "deviation" else 0.0
-    paths = (torch.from_numpy(trajectories(options["F"], SEQUENCES, split)).float() for split in range(3))
+    paths = (torch.from_numpy(_trajectories(options["F"], SEQUENCES, split)).float() for split in range(3))
     train, valid, test = (Sequences(path[:, :N] - shift, path[:, AHEAD:]) for path in paths)
     return Splits(train, valid, test)  # the same data for every seed of the training
 
@@ -50,7 +50,7 @@ TASK = Task(
     name="lorenz96",
     title="Lorenz 96: the state 25 steps ahead",
     kind="forecast",
-    load=load_lorenz96,
+    load=_load_lorenz96,
     d=DIMENSIONS,
     outputs=DIMENSIONS,
     size="3 × 128 sequences, N = 2000, d = 5",
@@ -62,15 +62,7 @@ TASK = Task(
     training=Training(lr=1.5e-2, batch_size=4, epochs=150, schedule="onecycle", clip=1.0),
     options={"F": (0.9, 8.0), "inputs": ("state", "deviation")},
     variants={"F=8": {"F": 8.0}},
-    paper=[
-        Quoted(model, value, units=units, parameters=9_000, source="Table 7", only={"F": F})
-        for model, units, values in (
-            ("LSTM", 44, (2.0e-2, 6.8e-2)),
-            ("coRNN", 64, (2.0e-2, 9.8e-2)),
-            ("UnICORNN (L=2)", 90, (2.2e-2, 3.1e-1)),
-        )
-        for F, value in zip((0.9, 8.0), values, strict=True)
-    ],
+    paper=published("lorenz96"),
     protocol="128 trajectories of 2000 points each for training, validation and test. NRMSE is the root mean square "
     "of the error divided by that of the target: the paper does not define it, but with this definition an LSTM's "
     "error at F = 0.9 is the published one (divided by the deviation, it would be six times as large). The paper "

@@ -18,7 +18,7 @@ from unicornn.errors import CorruptData
 from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_idx
 from unicornn.lab.data._splits import random_split
-from unicornn.lab.tasks._base import Batch, Number, Quoted, Sequences, Splits, Task, Training
+from unicornn.lab.tasks._base import Batch, Number, Sequences, Splits, Task, Training, published
 from unicornn.lab.tasks._views import View
 
 PIXELS = 28 * 28
@@ -39,7 +39,7 @@ FILES = [
 ]
 
 
-def permutation(name: str) -> Tensor:
+def _permutation(name: str) -> Tensor:
     """Order of the 784 pixels: "random", "bit-reversal" or "none"."""
     if name == "random":
         return torch.randperm(PIXELS, generator=torch.Generator().manual_seed(5544))
@@ -64,8 +64,8 @@ def _read(images: Path, labels: Path, order: Tensor) -> View:
     return View(Sequences(u.flatten(1), target), change=partial(_in_order, order))
 
 
-def load_psmnist(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
-    paths, order = source.find(*FILES), permutation(options["permutation"])
+def _load_psmnist(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+    paths, order = source.find(*FILES), _permutation(options["permutation"])
     train, test = _read(paths[0], paths[1], order), _read(paths[2], paths[3], order)
     rows, valid = random_split(len(train), (len(train) // 20,), options["split_seed"])
     return Splits(View(train, rows), View(train, valid), test)
@@ -75,7 +75,7 @@ TASK = Task(
     name="psmnist",
     title="Permuted sequential MNIST",
     kind="classify",
-    load=load_psmnist,
+    load=_load_psmnist,
     d=1,
     outputs=10,
     size="57,000 / 3,000 / 10,000 images, N = 784, d = 1",
@@ -91,18 +91,7 @@ TASK = Task(
         "256": {"hidden_size": 256, "dt": 0.19, "alpha": 30.65, "lr": 2.51e-3, "batch_size": 32},
         "dense": {"connection": "dense"},  # of IndRNN
     },
-    paper=(
-        Quoted("LSTM", 0.929, units=256, parameters=270_000, source="Table 1"),
-        Quoted("GRU", 0.941, units=256, parameters=200_000, source="Table 1"),
-        Quoted("expRNN", 0.966, units=512, parameters=127_000, source="Table 1"),
-        Quoted("coRNN", 0.973, units=256, parameters=134_000, source="Table 1"),
-        Quoted("IndRNN (L=6)", 0.960, units=128, parameters=86_000, source="Table 1"),
-        Quoted("dense-IndRNN (L=6)", 0.972, units=128, parameters=257_000, source="Table 1"),
-        Quoted("UnICORNN (L=3)", 0.978, units=128, parameters=35_000, source="Table 1"),
-        Quoted("UnICORNN (L=3)", 0.984, units=256, parameters=135_000, source="Table 1"),
-        Quoted("UnICORNN (L=3)", 0.977, 0.0009, units=128, parameters=35_000, source="Table 8"),
-        Quoted("UnICORNN (L=3)", 0.982, 0.0022, units=256, parameters=135_000, source="Table 8"),
-    ),
+    paper=published("psmnist"),
     files=FILES,
     protocol="57k/3k/10k images, one random split for all seeds; pixels in [0, 1]. permutation=random is that of the "
     "literature (seed 5544); bit-reversal, that of papers since S4, is a different task, to be reported separately; "

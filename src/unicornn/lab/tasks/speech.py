@@ -17,11 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unicornn._extras import install_hint
 from unicornn.errors import CorruptData
 from unicornn.lab._networks import FRAMES_NETWORK
-from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import File, Source
+from unicornn.lab.data._formats import read_sound
 from unicornn.lab.tasks._base import Batch, Number, Splits, Task, Training
 from unicornn.lab.tasks._views import View
 
@@ -46,23 +45,16 @@ FILE = File(
 
 def _sound(path: Path) -> np.ndarray:
     """Samples (n,) of a recording at 16 kHz as int16."""
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ImportError(f"{path}: reading recordings needs soundfile: {install_hint('train')}") from error
-    try:
-        sound, rate = soundfile.read(ordinary(path), dtype="int16", always_2d=True)
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise CorruptData(f"{path}: expected a sound file: {error}") from error
+    sound, rate = read_sound(path, "int16", "train")
     if rate != RATE or sound.shape[1] != 1:
         raise CorruptData(f"{path}: expected one channel at {RATE} Hz, got {sound.shape[1]} at {rate} Hz")
-    return np.asarray(sound[:, 0])
+    return sound[:, 0]
 
 
 def _read_single(path: Path) -> dict[str, np.ndarray]:
     """The recordings of one file (n, N), and the word and the split of each, from the table beside it."""
     table, values = path.with_suffix(".csv"), _sound(path)
-    with ordinary(table).open(newline="", encoding="utf-8") as file:
+    with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows or not {"word", "split"} <= rows[0].keys():
         raise CorruptData(f"{table}: expected columns 'word' and 'split' and a row for each recording")
@@ -91,7 +83,7 @@ def _read_folder(folder: Path, words: list[str]) -> dict[str, np.ndarray]:
     return {"values": np.stack(values), "words": np.array(labels), "splits": np.array(splits)}
 
 
-def load_speech(file: File, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_speech(file: File, source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     """``file``: ``FILE`` for the digits, ``FOLDER`` for all words."""
     rate, shift, speed, noise, filtered = (options[name] for name in ("rate", "shift", "speed", "noise", "filter"))
     [path] = source.find(file)
@@ -104,13 +96,13 @@ def load_speech(file: File, source: Source, options: Mapping[str, Any], seed: in
         if unknown := set(arrays["words"].tolist()) - set(words):
             raise CorruptData(f"{path.with_suffix('.csv')}: expected the words {words}, got {unknown.pop()!r}")
     target = torch.tensor([words.index(word) for word in arrays["words"].tolist()])
-    base = Recordings(arrays["values"], target, RATE // rate)
+    base = _Recordings(arrays["values"], target, RATE // rate)
     train, valid, test = (View(base, np.flatnonzero(arrays["splits"] == name)) for name in SPLITS)
-    change = partial(vary, shift=shift, speed=speed, noise=noise, filtered=filtered, seed=seed)
+    change = partial(_vary, shift=shift, speed=speed, noise=noise, filtered=filtered, seed=seed)
     return Splits(View(train, change=change), valid, test)
 
 
-class Recordings:
+class _Recordings:
     """A Split of recordings (n, N) in int16, each divided by its deviation; with ``keep`` = 2 at half the rate."""
 
     def __init__(self, values: np.ndarray, target: Tensor, keep: int) -> None:
@@ -133,7 +125,7 @@ def _scaled(u: Tensor) -> Tensor:
     return u / torch.where(deviation > 0, deviation, 1.0)
 
 
-def vary(
+def _vary(
     batch: Batch, indices: Tensor, draw: int, *, shift: int, speed: float, noise: float, filtered: float, seed: int
 ) -> Batch:
     """Each recording, in training only: played faster or slower, moved, filtered, and with noise added.
@@ -165,7 +157,7 @@ def _task(name: str, title: str, file: File, words: int) -> Task:
         name=name,
         title=title,
         kind="classify",
-        load=partial(load_speech, file),
+        load=partial(_load_speech, file),
         d=1,
         outputs=words,
         size=f"{300 * words:,} recordings, N = 16,000, d = 1",

@@ -25,8 +25,8 @@ from unicornn.lab.data._files import File, Source
 from unicornn.lab.data._formats import read_recordings
 from unicornn.lab.data._splits import split_70_15_15, stratified_folds
 from unicornn.lab.data._ts import read_ts
-from unicornn.lab.tasks._base import Number, Quoted, Split, Splits, Task, Training
-from unicornn.lab.tasks._views import Slices, View, crop, mean_and_deviation, moments, split_rows
+from unicornn.lab.tasks._base import Number, Split, Splits, Task, Training, published
+from unicornn.lab.tasks._views import Slices, View, crop, mean_and_deviation, split_rows
 
 N, FOLDS = 17_984, 5
 CROPS = {"several": (1.0, 0.5, 0.25), "quarters": (0.25,)}  # lengths relative to the longest recording
@@ -47,19 +47,18 @@ WORMS44_FILE = File(
 
 
 class _Recordings(NamedTuple):
-    """All frames (frames, 6); first frame, length and class of each recording, (n,); moments (2, n, 6)."""
+    """All frames (frames, 6); first frame, length and class of each recording, (n,)."""
 
     values: np.ndarray
     begin: np.ndarray
     lengths: np.ndarray
     labels: np.ndarray
-    moments: np.ndarray
 
 
 def _make_splits(recordings: _Recordings, rows: Sequence[np.ndarray], options: Mapping[str, Any], seed: int) -> Splits:
     """The three splits; ``rows`` are the indices of training, validation and test, ``seed`` that of the crops."""
-    values, begin, lengths, labels, every_moment = recordings
-    statistics = mean_and_deviation(every_moment, rows[0], lengths)
+    values, begin, lengths, labels = recordings
+    statistics = mean_and_deviation(values, begin, lengths, rows[0])
     longest, entries, times = lengths.max(), options["entries"], None
     if options["subsample"] != "none" and entries > longest:
         raise BadValue(f"entries: expected at most the {longest} of a recording, got {entries}")
@@ -82,32 +81,31 @@ def _parse_eigenworms(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     u = np.concatenate(series)
     _, earliest = np.unique([x.tobytes() for x in u], return_index=True)
     _, classes = np.unique(np.concatenate(labels), return_inverse=True)
-    return {"u": u, "classes": classes, "distinct": np.sort(earliest), "moments": moments(u)}
+    return {"u": u, "classes": classes, "distinct": np.sort(earliest)}
 
 
-def load_eigenworms(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_eigenworms(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     paths = source.find(*EIGENWORMS_FILES)
-    arrays = source.cached("eigenworms", paths, "moments", lambda: _parse_eigenworms(paths))
+    arrays = source.cached("eigenworms", paths, "", lambda: _parse_eigenworms(paths))
     n, length, d = arrays["u"].shape
     keep = np.array(arrays["distinct"]) if options["duplicates"] == "drop" else np.arange(n)
     rows = [keep[split] for split in split_70_15_15(len(keep), options["split_seed"])]
     begin, lengths = length * np.arange(n), np.full(n, length)
-    recordings = _Recordings(arrays["u"].reshape(-1, d), begin, lengths, arrays["classes"], arrays["moments"])
+    recordings = _Recordings(arrays["u"].reshape(-1, d), begin, lengths, arrays["classes"])
     return _make_splits(recordings, rows, options, seed)
 
 
-def load_worms44(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
+def _load_worms44(source: Source, options: Mapping[str, Any], seed: int) -> Splits:
     [path] = source.find(WORMS44_FILE)
     values, lengths, labels = read_recordings(path, 2, "labels")
     begin, cut = np.cumsum(lengths) - lengths, np.minimum(lengths, N)
-    each = [values[b : b + n] for b, n in zip(begin, cut, strict=True)]
     fold = stratified_folds(labels, FOLDS, options["split_seed"])
     test, valid = fold == options["fold"], fold == (options["fold"] + 1) % FOLDS
     train = ~test & ~valid
     if options["validation"] == "training":
         valid = train = ~test
     rows = [np.flatnonzero(split) for split in (train, valid, test)]
-    return _make_splits(_Recordings(values, begin, cut, labels, moments(each)), rows, options, seed)
+    return _make_splits(_Recordings(values, begin, cut, labels), rows, options, seed)
 
 
 _VARIANTS: dict[str, dict[str, Any]] = {  # the paper's two ways to shorten the sequences of an LSTM
@@ -146,18 +144,10 @@ TASKS = [
         "eigenworms",
         {"duplicates": ("keep", "drop")},
         title="EigenWorms",
-        load=load_eigenworms,
+        load=_load_eigenworms,
         size="181 / 39 / 39 recordings, N = 17,984, d = 6",
         variants={"authors": {"lr": 7.6e-3}, **_VARIANTS},
-        paper=(
-            Quoted("t-BPTT LSTM", 0.579, 0.070, units=32, parameters=5_300, source="Table 3"),
-            Quoted("sub-samp. LSTM", 0.692, 0.083, units=32, parameters=5_300, source="Table 3"),
-            Quoted("sign.-NCDE", 0.778, 0.059, units=32, parameters=35_000, source="Table 3"),
-            Quoted("expRNN", 0.400, 0.101, units=64, parameters=2_800, source="Table 3"),
-            Quoted("IndRNN (L=2)", 0.497, 0.048, units=32, parameters=1_600, source="Table 3"),
-            Quoted("coRNN", 0.867, 0.030, units=32, parameters=2_400, source="Table 3"),
-            Quoted("UnICORNN (L=2)", 0.903, 0.030, units=32, parameters=1_500, source="Table 3"),
-        ),
+        paper=published("eigenworms"),
         files=EIGENWORMS_FILES,
         protocol="All 259 recordings of both files, split 70/15/15 % at random, one split for all seeds; channels "
         "standardised by the training set. Some recordings occur twice, possibly in two splits: duplicates=drop keeps "
@@ -167,7 +157,7 @@ TASKS = [
         "worms44",
         {"fold": tuple(range(FOLDS)), "validation": ("fold", "training")},
         title="44 worms of five strains",
-        load=load_worms44,
+        load=_load_worms44,
         size="44 recordings, N = 17,984, d = 6",
         variants={**_VARIANTS, "frames": _FRAMES},
         files=[WORMS44_FILE],

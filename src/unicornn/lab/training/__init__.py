@@ -1,9 +1,5 @@
 """Training: settings, runs that can be killed and resumed, evaluation."""
 
-from unicornn.errors import BadCheckpoint as BadCheckpoint
-from unicornn.errors import Diverged as Diverged
-from unicornn.lab.errors import RunExists as RunExists
-from unicornn.lab.errors import Stopped as Stopped
 from unicornn.lab.training._config import Config as Config
 from unicornn.lab.training._config import resolve as resolve
 from unicornn.lab.training._evaluate import evaluate as evaluate

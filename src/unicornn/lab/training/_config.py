@@ -19,7 +19,6 @@ SCHEDULES = ("step", "onecycle", "cosine", "constant")
 OPTIMIZERS = ("adam", "adamw")
 POSITIVE = ("lr", "batch_size", "epochs", "eval_batch_size")  # settings of the training that must not be 0
 AUTO = "auto"  # value of dt: the time step that ``suggest_dt`` finds for the task's sequences
-LARGEST = {"hidden_size": 2**20, "num_layers": 1000}
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -49,7 +48,9 @@ class Config:
             positive("budget", self.budget)
         _check_training(self.training)
         for name, value in self.model_options.items():
-            _check_size(name, value)
+            for number in value if isinstance(value, (tuple, list)) else [value]:
+                if isinstance(number, float) and not math.isfinite(number):
+                    raise BadValue(f"{name}: expected a finite number, got {number}")
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -151,15 +152,6 @@ def _check_training(training: Training) -> None:
         raise BadValue(f"huber: expected 0 without standardise, got {training.huber}")
     choice("schedule", training.schedule, SCHEDULES)
     choice("optimizer", training.optimizer, OPTIMIZERS)
-
-
-def _check_size(name: str, value: Any) -> None:
-    """Numbers must be finite, and not so large that they can only be a mistake or an attack."""
-    for number in value if isinstance(value, (tuple, list)) else [value]:
-        if isinstance(number, float) and not math.isfinite(number):
-            raise BadValue(f"{name}: expected a finite number, got {number}")
-        if isinstance(number, int) and number > (largest := LARGEST.get(name, 2**31 - 1)):
-            raise BadValue(f"{name}: expected at most {largest:,}, got a number of {len(str(number))} digits")
 
 
 def parse(pairs: Iterable[str], option: str = "--set", form: str = "NAME=VALUE") -> dict[str, str]:

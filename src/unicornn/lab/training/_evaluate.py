@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,6 @@ from unicornn.lab.tasks._checked import SPLITS, load_checked
 from unicornn.lab.training._config import Config
 from unicornn.lab.training._metrics import batches_of, measure
 from unicornn.models import Network
-
-SURELY_FITS = 1000  # neurons: below, the size of a network is not checked
 
 
 def task_of(run: Run | Config, task: Task | None = None) -> Task:
@@ -56,29 +53,14 @@ def config_of(run: Run, task: Task | None = None) -> Config:
     return config
 
 
-def initial_network(task: Task, config: Config, vectors: Tensor | None = None, copies: int = 1) -> Network:
-    """The network of a run before training, drawn from the run's seed.
-
-    Raises ``BadValue`` if the memory of this machine cannot hold ``copies`` of its weights.
-    """
-
-    def network() -> Network:
-        return build_network(
-            task.kind, config.model, task.d, task.outputs, config.model_options,
-            vectors=vectors, embedding_dropout=config.task_options.get("embedding_dropout", 0.0),
-        )  # fmt: skip
-
+def initial_network(task: Task, config: Config, vectors: Tensor | None = None) -> Network:
+    """The network of a run before training, drawn from the run's seed."""
     with seeded(derive_seed(config.seed, -1)):
         try:
-            if config.model_options.get("hidden_size", 0) > SURELY_FITS:
-                with torch.device("meta"):  # nothing is allocated
-                    size = copies * sum(p.numel() * p.element_size() for p in network().parameters())
-                if size > (memory := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")):
-                    raise BadValue(
-                        f"hidden_size: expected a network that fits into this machine's {memory / 2**30:,.0f} GiB, got "
-                        f"{config.model_options['hidden_size']}, which takes {size / 2**30:,.0f} GiB"
-                    )
-            return network()
+            return build_network(
+                task.kind, config.model, task.d, task.outputs, config.model_options,
+                vectors=vectors, embedding_dropout=config.task_options.get("embedding_dropout", 0.0),
+            )  # fmt: skip
         except UnicornnError:
             raise
         except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:  # a baseline's or torch's

@@ -8,6 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,6 @@ from unicornn.lab._environment import command, environment
 from unicornn.lab._lock import locked
 from unicornn.lab._networks import frame_sizes
 from unicornn.lab._run_folder import Run
-from unicornn.lab.data._archives import ordinary
 from unicornn.lab.data._files import Source
 from unicornn.lab.errors import RunExists, Stopped
 from unicornn.lab.tasks._base import Splits, Task
@@ -84,8 +84,6 @@ def train(
     with _processes.Termination() as termination, _processes.flush_denormals(), seeded(derive_seed(config.seed)), lock:
         with _processes.process_group() as device:
             checkpoint = None
-            for path in folder.iterdir():
-                ordinary(path)  # writing to a pipe would block
             if resume:
                 old = Run(folder)
                 before = config_of(old, task)
@@ -99,7 +97,7 @@ def train(
                 )
             splits = load_checked(task, source, config.task_options, config.seed, SPLITS if test else SPLITS[:2])
             config = with_time_step(config, lambda: suggested_time_step(config, splits))
-            network = initial_network(task, config, splits.embedding, copies=4)  # gradient and Adam's two moments
+            network = initial_network(task, config, splits.embedding)
             if config.training.standardise:
                 _standardise(network, splits)
             trainer, record = TaskTrainer(network, task, config, splits, device), Record(folder)
@@ -145,7 +143,7 @@ class Record:
         """Writes a checkpoint. All processes have to call this."""
         checkpoint = trainer.checkpoint()
         if self.first:
-            _checkpoint.write(self.folder / "last.ckpt", checkpoint)
+            _checkpoint.write_checkpoint(self.folder / "last.ckpt", checkpoint)
 
 
 def _append_curves(folder: Path, row: Row) -> None:
@@ -231,15 +229,15 @@ def _complete(run: Run, before: Config, config: Config, test: bool) -> bool:
     return run.finished and unchanged and ("test" in run.result or not test)
 
 
-def _resumable(run: Run, config: Config) -> _checkpoint.Checkpoint | None:
+def _resumable(run: Run, config: Config) -> dict[str, Any] | None:
     """The run's checkpoint; None if the run was killed before its first."""
     path = run.path / "last.ckpt"
     if not path.exists():
         return None
-    checkpoint = _checkpoint.read(path)
-    if different := differences(Config.from_dict(checkpoint.about["config"]), config):
+    checkpoint = _checkpoint.read_checkpoint(path)
+    if different := differences(Config.from_dict(checkpoint["config"]), config):
         raise BadCheckpoint(f"checkpoint: {path} belongs to another run: {'; '.join(different)}. Nothing was changed.")
-    done = len(checkpoint.about["history"])
+    done = len(checkpoint["history"])
     if config.training.epochs < done:
         raise BadValue(f"epochs: expected at least the {done} that the run has, got {config.training.epochs}")
     return checkpoint

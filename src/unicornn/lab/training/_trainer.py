@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,6 @@ from unicornn._training.trainer import BatchLoss, Row, Trainer, mean_loss
 from unicornn.errors import BadCheckpoint, Diverged
 from unicornn.lab.tasks._base import Splits, Task
 from unicornn.lab.training import _processes as processes
-from unicornn.lab.training._checkpoint import Checkpoint
 from unicornn.lab.training._config import Config
 from unicornn.lab.training._metrics import batches_of, finite_batch, measure, per_target
 from unicornn.models import Network, Regressor
@@ -158,43 +158,31 @@ class TaskTrainer(Trainer):
         sums = torch.tensor([self.loss_sum, self.sequences], dtype=torch.float64, device=self.device)
         return processes.summed(sums).tolist()
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> dict[str, Any]:
         """The state of training. All processes have to call this."""
-        about = {
+        return {
             "config": self.config.as_dict(),
             "step": self.step,
             "seconds": self.seconds,
             "history": self.history,
             "sums": self._loss_sums(),
+            "network": self.network.state_dict(),
+            "best": self.best_weights,
+            "average": {} if self.averaged is None else self.averaged.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
         }
-        parts = {"network": self.network.state_dict(), "best": self.best_weights}
-        if self.averaged is not None:
-            parts["average"] = self.evaluated.state_dict()
-        for i, moments in self.optimizer.state_dict()["state"].items():
-            parts[f"optimizer.{i}"] = moments
-        return Checkpoint(about, {f"{part}.{name}": t for part, named in parts.items() for name, t in named.items()})
 
-    def restore(self, checkpoint: Checkpoint) -> None:
+    def restore(self, checkpoint: Mapping[str, Any]) -> None:
         """Restores the state of training. Raises ``BadCheckpoint`` if it belongs to another network."""
-        about, tensors = checkpoint
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {full.removeprefix(f"{name}."): t for full, t in tensors.items() if full.startswith(f"{name}.")}
-
-        self.best_weights, indices = part("best"), range(len(list(self.network.parameters())))
         try:
-            if self.best_weights:
-                self.network.load_state_dict(self.best_weights)  # checks the shapes
-            self.network.load_state_dict(part("network"))
+            self.network.load_state_dict(checkpoint["network"])
             if self.averaged is not None:
-                self.evaluated.load_state_dict(part("average"))
-                self.averaged.n_averaged.fill_(about["step"] + 1)
-            moments = {i: part(f"optimizer.{i}") for i in indices if part(f"optimizer.{i}")}
-            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-            if self.checkpoint().tensors.keys() != tensors.keys():
-                raise ValueError("it has unknown tensors")
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+                self.averaged.load_state_dict(checkpoint["average"])
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
+            self.step, self.seconds, self.history, self.best_weights = (
+                checkpoint[name] for name in ("step", "seconds", "history", "best")
+            )
+            if processes.rank() == 0:
+                self.loss_sum, self.sequences = checkpoint["sums"]
+        except (RuntimeError, ValueError, KeyError) as error:
             raise BadCheckpoint(f"checkpoint: it belongs to another run or program: {error!r}") from None
-        self.step, self.seconds, self.history = about["step"], about["seconds"], about["history"]
-        if processes.rank() == 0:
-            self.loss_sum, self.sequences = about["sums"]
