@@ -20,7 +20,7 @@ import numpy as np
 from unicornn._ops.cpu.jit import helper, inline, kernel, view
 from unicornn._ops.cpu.products import ONE, add_outer, drive, matrix_of, padded, panel_width, product
 from unicornn._ops.cpu.recurrence import Constants, Layer, Pullback, adjoint, advance, retreat
-from unicornn._ops.cpu.vectors import W, first, load, load_where, prefetch_read, spread, store, store_where
+from unicornn._ops.cpu.vectors import W, broadcast, first, load, load_where, prefetch_read, store, store_where
 
 AHEAD = 2
 """Rows of a batch are prefetched this many steps ahead: each lies on other pages, which the hardware cannot predict."""
@@ -148,7 +148,7 @@ def _copy_row(data, at, stride, row, to, d):
             _put(row, to, d, j, _get(data, at, d, j))
     elif stride == 0:  # the gradient of a sum or a mean
         for j in range(0, d, W):
-            _put(row, to, d, j, spread(data[at]))
+            _put(row, to, d, j, broadcast(data[at]))
     else:
         for j in range(d):
             row[to + j] = data[at + j * stride]
@@ -157,7 +157,7 @@ def _copy_row(data, at, stride, row, to, d):
 @helper
 def _zero(row, to, d):
     for j in range(0, d, W):
-        _put(row, to, d, j, spread(row.dtype.type(0)))
+        _put(row, to, d, j, broadcast(row.dtype.type(0)))
 
 
 @helper

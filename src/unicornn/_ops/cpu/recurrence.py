@@ -31,6 +31,7 @@ from unicornn._ops.cpu.vectors import (
     W,
     absolute,
     any_not_below,
+    broadcast,
     convert,
     first,
     load,
@@ -40,7 +41,6 @@ from unicornn._ops.cpu.vectors import (
     prefetch_read,
     prefetch_write,
     rounded,
-    spread,
     store,
     store_where,
     where,
@@ -227,7 +227,7 @@ def advance(x, t, y, stride, layer, constants, active, E):
     for k in range(-(-E // B)):
         lo = k * B
         inside, block = min(E - lo, B), _block(layer, k)
-        before, far = view(block.P, _Y, B), spread(0.0)
+        before, far = view(block.P, _Y, B), broadcast(0.0)
         for i in range(0, B, W):
             store(before, i, real(load(block.S, i), x, constants.unit))
         for n in range(len(active)):
@@ -261,7 +261,7 @@ def _advance_vector(x, y, block, i, constants, far, on):
 @helper
 def advance_row(x, y, block, constants, e):
     """One step of e ≤ B neurons from the drive x; writes y. Returns 0 if they stayed in range."""
-    far = spread(0.0)
+    far = broadcast(0.0)
     for i in range(0, e - W + 1, W):
         far = _advance_vector(x, y, block, i, constants, far, None)
     if e % W:
@@ -316,7 +316,7 @@ def retreat(x, y, layer, constants, active, E):
     K, out = len(active), 0
     for k in range(-(-E // B)):
         lo = k * B
-        inside, block, far = min(E - lo, B), _block(layer, k), spread(0.0)
+        inside, block, far = min(E - lo, B), _block(layer, k), broadcast(0.0)
         _write_state(y, K * E + lo, block.S, constants.unit, active[K - 1] - lo, inside)
         for n in range(K - 1, -1, -1):
             e, o = min(inside, active[n] - lo), n * E + lo

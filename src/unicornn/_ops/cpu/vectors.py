@@ -210,7 +210,7 @@ def convert(typingctx, v, like):
 
 
 @intrinsic
-def spread(typingctx, x):
+def broadcast(typingctx, x):
     """A number in every lane."""
     return Lanes(x)(x), lambda context, builder, sig, args: _spread(builder, x, args[0])
 

@@ -184,7 +184,7 @@ def taken_over(v, b, far, EDGE: tl.constexpr):
 
 
 @triton.jit
-def show(y, now, b, run, ok, RAGGED: tl.constexpr):
+def store_output(y, now, b, run, ok, RAGGED: tl.constexpr):
     """Stores y: NaN where the state is not a number, zero in the padding."""
     now = tl.where(b == b, now, b)
     if RAGGED:
@@ -236,7 +236,7 @@ def advance(
         far = seen(far, Y, Z, EDGE)
         b = taken_over(v, b, far, EDGE)
         now = real(Y, UNIT, DOUBLE)
-        show(y, now, b, run, ok, RAGGED)
+        store_output(y, now, b, run, ok, RAGGED)
         x += E
         y += E
     leave(S, bad, e, E, Y, Z, b, far, ok, EDGE)
@@ -282,7 +282,7 @@ def retreat(
     for back in tl.range(K, loop_unroll_factor=1 if DOUBLE else DEPTH):
         run = K - 1 - back < end
         if SHOW:
-            show(y, now, b, run, ok, RAGGED)
+            store_output(y, now, b, run, ok, RAGGED)
             y -= E
         Y1 = Y - drift(Z, a, Az, drift_by, drift_top, drift_low, DOUBLE)
         if RAGGED:
@@ -317,7 +317,7 @@ def retreat(
         far = seen(far, Y, Z, EDGE)
         b = taken_over(v, b, far, EDGE)
     if SHOW:
-        show(y, now, b, True, ok, False)
+        store_output(y, now, b, True, ok, False)
     if ADJOINT:
         tl.store(δ + e, δy, ok)
         tl.store(δ + E + e, δz, ok)
