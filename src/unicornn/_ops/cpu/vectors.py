@@ -75,7 +75,7 @@ def in_every_lane(builder, value, lanes=W):
     return builder.shuffle_vector(builder.insert_element(undefined, value, word(0)), undefined, zeros)
 
 
-def _spread(builder, kind, value):
+def _broadcast(builder, kind, value):
     """Lanes unchanged; a number in every lane."""
     return value if isinstance(kind, Lanes) else in_every_lane(builder, value)
 
@@ -87,11 +87,11 @@ def _lanes_of(*args):
 
 
 def _on_lanes(result, args, emit):
-    """Signature and code of an intrinsic with lanes among its arguments, over which numbers are spread."""
+    """Signature and code of an intrinsic with lanes among its arguments, over which numbers are broadcast."""
 
     def codegen(context, builder, sig, values):
         if any(isinstance(arg, Lanes) for arg in sig.args):
-            values = [_spread(builder, *pair) for pair in zip(sig.args, values, strict=True)]
+            values = [_broadcast(builder, *pair) for pair in zip(sig.args, values, strict=True)]
         return emit(builder, *values)
 
     return result(*args), codegen
@@ -107,7 +107,7 @@ def _operator(op, emit, compares=False):
             return None if found is None else signature(Lanes(types.boolean) if compares else found, *args)
 
     def lower(context, builder, sig, args):
-        operands = [_spread(builder, *pair) for pair in zip(sig.args, args, strict=True)]
+        operands = [_broadcast(builder, *pair) for pair in zip(sig.args, args, strict=True)]
         return emit(builder, isinstance(_lanes_of(*sig.args).dtype, types.Float), *operands)
 
     for pair in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
@@ -212,7 +212,7 @@ def convert(typingctx, v, like):
 @intrinsic
 def broadcast(typingctx, x):
     """A number in every lane."""
-    return Lanes(x)(x), lambda context, builder, sig, args: _spread(builder, x, args[0])
+    return Lanes(x)(x), lambda context, builder, sig, args: _broadcast(builder, x, args[0])
 
 
 @intrinsic
@@ -221,7 +221,7 @@ def first(typingctx, count):
 
     def codegen(context, builder, sig, args):
         order = ir.Constant(ir.VectorType(ir.IntType(64), W), list(range(W)))
-        return builder.icmp_signed("<", order, _spread(builder, types.int64, args[0]))
+        return builder.icmp_signed("<", order, _broadcast(builder, types.int64, args[0]))
 
     return Lanes(types.boolean)(types.int64), codegen
 

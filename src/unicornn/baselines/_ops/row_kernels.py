@@ -20,12 +20,12 @@ from unicornn._ops.cpu.sizes import B
 from unicornn._ops.cpu.vectors import (
     W,
     absolute,
+    broadcast,
     first,
     load,
     load_where,
     maximum,
     minus,
-    spread,
     store,
     store_where,
     where,
@@ -248,7 +248,7 @@ def _mingru(model, p, x):
 
 def _mingru_back(model, p, x, g, g_at, past, to):
     dc = _running(p, _row(p, _S) + _get(p, g[0], g_at))
-    _gated_back(p, x, dc, spread(p.D.dtype.type(0)), past[0], to)
+    _gated_back(p, x, dc, broadcast(p.D.dtype.type(0)), past[0], to)
 
 
 def _sru(model, p, x):
