@@ -10,7 +10,7 @@ import numpy as np
 
 from unicornn._ops.cpu.jit import helper, inline, kernel, log, tanh, view
 from unicornn._ops.cpu.recurrence import energy, rounding_step
-from unicornn._ops.cpu.vectors import W, first, fma, load, spread, store, store_where
+from unicornn._ops.cpu.vectors import W, broadcast, first, fma, load, store, store_where
 from unicornn.estimators._pooling_kernels import add_rows
 
 CHAINS = 4  # oscillators' vectors that run side by side: a step is one long chain of operations
@@ -97,7 +97,7 @@ def _step(u, at, d, layer, V, i, drive, y, z):
 @helper
 def _run(u, d, layer, starts, length, shape, ends):
     """Runs four chains from rest: four windows, or two with two sides. ends (4, 2, M): y and z at the ends."""
-    M, zero = layer.w.size, spread(np.float32(0))
+    M, zero = layer.w.size, broadcast(np.float32(0))
     o0, o1, o2, o3 = starts[0] * d, starts[1] * d, starts[2] * d, starts[3] * d
     for i in range(0, M, W):
         V, other = i, i + (layer.sides - 1) * d * M
