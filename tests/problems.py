@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
 
 from unicornn._ops.problem import Problem as Arguments
@@ -142,6 +143,31 @@ CASES = {
     "no sequence of full length": {"lengths": [5, 3, 2]},
     "everything": {"L": 4, "S": 2, "dropout": True, "lengths": [2, 20, 11], "m": 11, "alpha": 7.0},
 }
+
+
+def random_problems(
+    N: int, m: int, batch: int = 3, dtypes: Any = (torch.float32, torch.float64), alphas: Any = (1.3,)
+) -> st.SearchStrategy[Problem]:
+    """Problems of up to these sizes and four layers, with all options."""
+
+    def build(ragged: bool, N: int, S: int, **given: Any) -> Problem:
+        S = S if given["L"] > S else 0
+        lengths = [1 + (given["seed"] + 5 * i) % N for i in range(given["batch"])] if ragged else None
+        return Problem(N=N, S=S, lengths=lengths, **given)
+
+    sizes = {"N": N, "batch": batch, "m": m, "L": 4}
+    chosen = {"S": [0, 2, 3], "dtype": dtypes, "alpha": alphas, "dropout": [False, True], "ragged": [False, True]}
+    return st.builds(
+        build,
+        seed=st.integers(0, 999),
+        **{name: st.integers(1, most) for name, most in sizes.items()},
+        **{name: st.sampled_from(values) for name, values in chosen.items()},
+    )
+
+
+def draw(*shape: int) -> Tensor:
+    """Standard normal numbers in double precision."""
+    return torch.randn(shape, dtype=torch.float64)
 
 
 def relative(x: Tensor, reference: Tensor) -> float:

@@ -3,13 +3,12 @@
 import ast
 import importlib.metadata
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import unicornn
+from tests.processes import python
 
 ROOT = Path(unicornn.__file__).parent
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
@@ -68,12 +67,7 @@ for name in {basic!r}:
     importlib.import_module(name)
 assert "unicornn.lab" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_version_comes_from_the_metadata():
-    assert unicornn.__version__ == importlib.metadata.version("unicornn")
+    python("-c", code)
 
 
 @pytest.mark.parametrize("name", TREES)

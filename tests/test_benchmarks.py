@@ -3,8 +3,6 @@
 import csv
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,15 +11,12 @@ from benchmarks import archive, bank, estimators, gpu, scale
 from benchmarks.series import Split
 from docs.build import long, pages, theory  # noqa: F401  theory registers parts
 from docs.build.pages import FIGURES
+from tests.processes import python
 from unicornn.theory.plots import Plot
 
 
 def run(*arguments):
-    """The output of ``python -m ARGUMENTS``, which must succeed."""
-    command = [sys.executable, "-m", *map(str, arguments)]
-    done = subprocess.run(command, cwd=pages.ROOT, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python("-m", *arguments, cwd=pages.ROOT)
 
 
 def test_archive(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ops.adjoint import Recurrence
-from tests.problems import CASES, COMPILED, GPU, Problem, relative
+from tests.problems import CASES, COMPILED, GPU, Problem, random_problems, relative
 from unicornn import UnICORNN, functional
 from unicornn._ops.cpu import driver as cpu
 from unicornn._ops.triton.driver import Stack
@@ -66,32 +66,7 @@ def by_adjoint(p, horizon):
     return [g.u, *g.start, *g.w, *g.V, *g.b, *(g.a * p.dt * σ * (1 - σ)), *g.Lambda]
 
 
-def problems(longest):
-    def build(N, batch, m, L, S, dropout, ragged, alpha, seed):
-        S = S if S < L else 0
-        lengths = [1 + (seed + 3 * i) % N for i in range(batch)] if ragged else None
-        return Problem(
-            N=N, batch=batch, m=m, L=L, S=S, dropout=dropout, lengths=lengths, alpha=alpha, seed=seed, dtype=DOUBLE
-        )
-
-    return st.builds(
-        build,
-        N=st.integers(1, longest),
-        batch=st.integers(1, 3),
-        m=st.integers(1, 4),
-        L=st.integers(1, 4),
-        S=st.sampled_from([0, 2, 3]),
-        dropout=st.booleans(),
-        ragged=st.booleans(),
-        alpha=st.sampled_from([0.0, 1.0, 7.0]),
-        seed=st.integers(0, 1000),
-    )
-
-
-horizons = st.floats(0.2, 1e6)
-
-
-@given(p=problems(7), H=horizons)
+@given(p=random_problems(7, m=4, dtypes=[DOUBLE], alphas=[0.0, 1.0, 7.0]), H=st.floats(0.2, 1e6))
 def test_every_implementation_is_the_sum_of_contributions(p, H):
     expected = contributions(p, H)
     rungs = {

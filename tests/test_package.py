@@ -3,21 +3,17 @@
 import doctest
 import importlib
 import pkgutil
-import subprocess
-import sys
 import textwrap
 
 import pytest
 import torch
 
 import unicornn
+from tests.processes import python
 
 
 def run(script):
-    code = textwrap.dedent(script)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python("-c", textwrap.dedent(script))
 
 
 def test_import_loads_neither_numba_nor_triton():

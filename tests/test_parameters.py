@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.utils import parametrize, prune
 from torch.nn.utils.parametrizations import orthogonal, weight_norm
 
+from tests.problems import draw
 from unicornn import UnICORNN, UnICORNNCell
 from unicornn.errors import BadValue
 
@@ -23,10 +24,6 @@ class Twice(nn.Module):
 def make(**options):
     torch.manual_seed(0)
     return UnICORNN(3, 4, L, skip_layers=2, dtype=torch.float64, **options)
-
-
-def draw_input():
-    return torch.randn(20, 2, 3, dtype=torch.float64)
 
 
 def do_prune(layer):
@@ -89,7 +86,7 @@ def check_against_reference(layer):
                 t = getattr(getattr(layer, letter), name)
                 if t is not None:
                     getattr(getattr(twin, letter), name).copy_(t)
-    u = draw_input()
+    u = draw(20, 2, 3)
     for gradient in (False, True):
         with torch.set_grad_enabled(gradient):
             output, state = layer(u)
@@ -115,7 +112,7 @@ def test_changed_parameters_are_used(change, bidirectional):
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_parameters_are_trained(change):
     """Derived tensors are computed again in every step: no stale mask, no graph of the last step."""
-    layer, u = changed(change), draw_input()
+    layer, u = changed(change), draw(20, 2, 3)
     optimiser = torch.optim.SGD(layer.parameters(), 0.1)
     for _ in range(3):
         optimiser.zero_grad()
@@ -131,7 +128,7 @@ def test_changed_parameters_are_trained(change):
 
 @pytest.mark.parametrize("change", ["no longer pruned", "parametrised", "no longer parametrised", "normalised"])
 def test_copied_saved_and_called_functionally(change):
-    layer, other, u = changed(change), changed(change), draw_input()
+    layer, other, u = changed(change), changed(change), draw(20, 2, 3)
     with torch.no_grad():
         for p in other.parameters():
             p.uniform_(-1, 1)

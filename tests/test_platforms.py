@@ -1,11 +1,10 @@
 """Other operating systems, simulated: modules that exist only on Unix are hidden or replaced."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
+from tests.processes import python
 from unicornn import _files
 
 HIDE = """
@@ -21,10 +20,7 @@ PUBLIC = ("unicornn", "models", "theory", "baselines", "streams", "lab.training"
 
 def test_imports_without_unix_modules():
     modules = [name if name == "unicornn" else f"unicornn.{name}" for name in PUBLIC]
-    done = subprocess.run(
-        [sys.executable, "-c", HIDE.format(modules=modules)], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    python("-c", HIDE.format(modules=modules))
 
 
 def test_windows_processes_are_not_killed_by_the_check(monkeypatch):

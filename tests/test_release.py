@@ -3,8 +3,6 @@
 import importlib.metadata
 import os
 import re
-import subprocess
-import sys
 import tarfile
 import tomllib
 import venv
@@ -14,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from docs.build.pages import ROOT
+from tests.processes import python, run
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -26,17 +25,11 @@ ENGINES = {"dask", "ray", "spark"}
 COMPANIONS = {"postgres": ["train"]}  # extras that are only useful together with others
 
 
-def run(*command, **more):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, **more)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
     """Folder with the sdist and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
+    python("-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     return folder
 
 
@@ -71,7 +64,7 @@ def test_workflows_pin_actions_and_only_read():
 
 @pytest.mark.slow
 def test_metadata_is_valid(dist):
-    run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
+    python("-m", "twine", "check", "--strict", *dist.iterdir())
 
 
 @pytest.mark.slow
@@ -154,14 +147,14 @@ def linked(distributions, folder):
 
 
 @pytest.fixture(scope="module")
-def python(dist, tmp_path_factory):
+def interpreter(dist, tmp_path_factory):
     """Interpreter of a fresh environment with only the wheel installed."""
     (path,) = dist.glob("*.whl")
     folder = tmp_path_factory.mktemp("env")
     venv.create(folder)
-    python = str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(path))
-    return python
+    fresh = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    python("-m", "pip", "--python", fresh, "install", "--no-deps", "--no-index", path)
+    return fresh
 
 
 def test_every_extra_has_a_script():
@@ -170,7 +163,7 @@ def test_every_extra_has_a_script():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extra", USES)
-def test_the_wheel_works_with_its_requirements(python, extra, tmp_path):
+def test_the_wheel_works_with_its_requirements(interpreter, extra, tmp_path):
     """The packages pip would install are linked from this environment."""
     extras = [] if extra == "core" else [extra, *COMPANIONS.get(extra, [])]
     there = [distribution for _, distribution in resolved(requirements(*extras)) if distribution]
@@ -178,4 +171,4 @@ def test_the_wheel_works_with_its_requirements(python, extra, tmp_path):
     environment["PYTHONPATH"] = str(linked(there, tmp_path / "packages"))
     here = tmp_path / "here"
     here.mkdir()
-    run(python, str(USES[extra]), str(ROOT), PROJECT["version"], env=environment, cwd=here)
+    run(interpreter, USES[extra], ROOT, PROJECT["version"], env=environment, cwd=here)

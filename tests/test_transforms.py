@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
+from tests.problems import draw
 from unicornn import UnICORNN, functional
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script.* is deprecated:DeprecationWarning")  # from torch
@@ -17,10 +18,6 @@ def make(backend="cpu", **options):
         for V in layer.V:
             V.normal_()
     return layer
-
-
-def draw(*shape):
-    return torch.randn(shape, dtype=torch.float64)
 
 
 @BACKENDS

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
+from tests.problems import draw
 from unicornn import State
 from unicornn.baselines import GRU, MODELS
 from unicornn.baselines._base import SequenceNorm, within
@@ -26,10 +27,6 @@ smooth = pytest.mark.parametrize("name", [name for name in names if not name.val
 def make(name, num_layers=L, **options):
     """In eval(), because batch statistics would make the sequences of a batch depend on each other."""
     return MODELS[name](d, m, num_layers, dtype=torch.float64, **options).eval()
-
-
-def draw(*shape):
-    return torch.randn(shape, dtype=torch.float64)
 
 
 def start(baseline, batch=b):

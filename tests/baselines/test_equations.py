@@ -8,14 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.problems import draw
 from unicornn.baselines import LRU, MODELS, SRU, IndRNN, LinOSS, MinGRU
 
 N, b, d, m = 6, 3, 2, 5
 DOUBLE = torch.float64
-
-
-def draw(*shape):
-    return torch.randn(shape, dtype=DOUBLE)
 
 
 def sigmoid(x):

@@ -8,15 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.problems import draw
 from unicornn.baselines._base import within
 from unicornn.baselines._ops import dense, rowwise
 from unicornn.baselines._ops.row_kernels import SPAN
 
 DOUBLE = torch.float64
-
-
-def draw(*shape):
-    return torch.randn(shape, dtype=DOUBLE)
 
 
 def small(*shape):

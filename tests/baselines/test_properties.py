@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from tests.problems import draw
 from unicornn.baselines import (
     LRU,
     SRU,
@@ -18,10 +19,6 @@ from unicornn.baselines import (
 
 N, b, d, m = 6, 3, 2, 5
 DOUBLE = torch.float64
-
-
-def draw(*shape):
-    return torch.randn(shape, dtype=DOUBLE)
 
 
 def standardised(x, mean, variance):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.problems import draw
 from unicornn.baselines import SignatureNCDE
 from unicornn.baselines.sign_ncde import log_signatures
 
@@ -15,10 +16,6 @@ d, m, b = 3, 4, 3
 
 def make(**options):
     return SignatureNCDE(d, m, dtype=torch.float64, dt=0.1, **options)
-
-
-def draw(*shape):
-    return torch.randn(shape, dtype=torch.float64)
 
 
 def close(x, y):

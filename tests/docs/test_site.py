@@ -2,8 +2,6 @@
 
 import importlib
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +15,7 @@ from sphinx.util.inventory import InventoryFile
 
 from docs.build import site as extension
 from tests.browser import complaints, opened
+from tests.processes import python
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 MODULES = {name: importlib.import_module(name) for name in extension.public_modules()}
@@ -42,10 +41,8 @@ def test_tutorials_are_on_the_first_page():
 def site(tmp_path_factory):
     """The complete site, with executed tutorials and examples."""
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"]
-    command += ["-d", str(out / "doctrees"), "docs", str(out / "html")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
+    options = ("-q", "-W", "--keep-going", "-d", out / "doctrees")
+    python("-m", "sphinx", *options, "docs", out / "html", cwd=ROOT)
     return out / "html"
 
 

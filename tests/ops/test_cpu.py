@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.problems import Problem
+from tests.problems import random_problems
 from unicornn import UnICORNN, functional
 from unicornn._ops.cpu import driver as cpu
 
@@ -32,25 +32,13 @@ def run(p, gradient, horizon=None):
     return [output.detach(), *(t.detach() for t in state)], p.gradients(output, state)
 
 
-problems = st.builds(
-    lambda N, batch, m, L, S, dropout, ragged, dtype, seed: Problem(
-        N=N, batch=batch, m=m, L=L, S=S if S < L else 0, dropout=dropout, dtype=dtype, seed=seed,
-        lengths=[1 + (seed + 5 * i) % N for i in range(batch)] if ragged else None,
-    ),
-    N=st.integers(1, 40),
-    batch=st.integers(1, 7),
-    m=st.integers(1, 40),
-    L=st.integers(1, 4),
-    S=st.sampled_from([0, 2]),
-    dropout=st.booleans(),
-    ragged=st.booleans(),
-    dtype=st.sampled_from([torch.float32, torch.float64]),
-    seed=st.integers(0, 99),
-)  # fmt: skip
-
-
 @settings(max_examples=25, deadline=None)
-@given(p=problems, count=st.integers(2, 5), K=st.integers(1, 9), gradient=st.sampled_from(["reversible", "stored"]))
+@given(
+    p=random_problems(40, m=40, batch=7),
+    count=st.integers(2, 5),
+    K=st.integers(1, 9),
+    gradient=st.sampled_from(["reversible", "stored"]),
+)
 def test_groups_chunks_and_threads_change_no_bit_of_a_sequence(p, count, K, gradient):
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:

@@ -30,9 +30,9 @@ def inverted_pendulum(N, backend="cpu", dtype=torch.float32, **options):
     return layer, output.sum()
 
 
-@pytest.mark.parametrize("gradient", ["reversible", "stored"])
-def test_the_warning_has_size_length_exponent_and_remedies(gradient):
-    _, loss = inverted_pendulum(100, gradient=gradient)
+@pytest.mark.parametrize(("backend", "gradient"), [("cpu", "reversible"), ("cpu", "stored"), ("triton", "reversible")])
+def test_the_warning_has_size_length_exponent_and_remedies(backend, gradient):
+    _, loss = inverted_pendulum(100, backend, gradient=gradient)
     with pytest.warns(RuntimeWarning, match=r"grew to .* N=100 steps") as warned:
         loss.backward()
     (text,) = [str(w.message) for w in warned]
@@ -40,12 +40,6 @@ def test_the_warning_has_size_length_exponent_and_remedies(gradient):
     assert size > 1.8e19
     assert exponent == pytest.approx(EXPONENT, rel=0.05)
     assert all(word in text for word in ("smaller dt", "larger alpha", "horizon", "1.8e+19"))
-
-
-def test_triton():
-    _, loss = inverted_pendulum(100, "triton")
-    with pytest.warns(RuntimeWarning, match="grew to"):
-        loss.backward()
 
 
 def test_only_once():

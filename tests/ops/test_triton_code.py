@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.ops.machine_code import CASES
+from tests.processes import python
 
 pytestmark = pytest.mark.slow  # minutes of compiling
 
@@ -24,10 +23,7 @@ def run(path, *command, **environment):
     """Runs a module with Triton's compiler instead of its interpreter and an empty cache."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
     environment = inherited | environment | {"TRITON_CACHE_DIR": str(path)}
-    command = [sys.executable, "-m", *command]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return python("-m", *command, cwd=ROOT, env=environment)
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cli.helpers import error_of, unicornn
+from tests.lab.cli.helpers import error_of
 from tests.lab.training import helpers
 from unicornn import __main__
-from unicornn.lab import cli
 
 
 @pytest.mark.parametrize("line", ["import torch\n", "def load(source, options, seed):\n    "])
@@ -45,21 +44,3 @@ def test_the_command_without_its_libraries(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         __main__.main()
     assert "typer is not installed; try pip install '.[fit]'" in capsys.readouterr().err
-
-
-def test_names_are_never_markup(tmp_path, monkeypatch):
-    """The task's title and all folders look like Rich's markup."""
-    monkeypatch.setattr(cli.console, "width", 300)
-    title, folder = "[/red] [link=", tmp_path / "[b]here[/b]"
-    folder.mkdir(parents=True)
-    text = Path(helpers.__file__).read_text().replace('title="Which was larger"', f"title={title!r}")
-    (folder / "mine.py").write_text(text)
-    run, search, task = folder / "[i]run", folder / "[i]search", ["--task", folder / "mine.py"]
-
-    assert f"{title}: unicornn, seed 0, in {run}" in unicornn("train", folder / "mine.py", "--epochs", 1, "--out", run)
-    options = ["--trials", 1, "--epochs", 1, "--out", search]
-    assert f"{title}: search, unicornn, 1 trials, in {search}" in unicornn("search", folder / "mine.py", *options)
-    assert "small: train 50, valid 24, test 40 sequences" in unicornn("data", folder / "mine.py")
-    assert "test accuracy" in unicornn("evaluate", run, *task)
-    assert f"wrote {run / 'diagnosis.json'}" in unicornn("diagnose", run, *task)
-    assert f"wrote {folder / '[u]page'}" in unicornn("report", run, "--out", folder / "[u]page")

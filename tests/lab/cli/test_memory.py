@@ -1,6 +1,5 @@
 """Tables larger than the memory limit of a process."""
 
-import subprocess
 import sys
 from functools import partial
 
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.processes import python
 from unicornn.estimators import UnICORNNClassifier, _base
 from unicornn.estimators._bank import OscillatorBank
 
@@ -59,12 +59,8 @@ def test_tables_larger_than_memory(tmp_path, monkeypatch):
             file.write(f"series,kind,{','.join(CHANNELS)}\n")
             for i in range(n):
                 file.writelines(f"{i},{i % 2},{line}\n" for line in lines)
-    given = [tmp_path / "few.csv", tmp_path / "table.csv", tmp_path]
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, *map(str, given)], capture_output=True, text=True, check=False, timeout=1200
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert f"{SERIES:,}" in done.stdout
-    assert "read ran out of memory" in done.stdout
+    printed = python("-c", LIMITED, tmp_path / "few.csv", tmp_path / "table.csv", tmp_path)
+    assert f"{SERIES:,}" in printed
+    assert "read ran out of memory" in printed
     with (tmp_path / "predicted.csv").open() as file:
         assert sum(1 for _ in file) == SERIES + 1

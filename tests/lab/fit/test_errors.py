@@ -31,7 +31,6 @@ def check_rejected(path, message, target=None):
     [
         ("a.csv", "series,x\na,1\na,oops\n", "line 3: expected a number in column 'x', got 'oops'; --target "),
         ("a.csv", "series,x\na,1\na,2,3\n", "line 3: expected 2 cells"),
-        ("a.csv", "series,x\na,1\na\n", "line 3: expected"),
         ("a.csv", "series,time,x\na,0,1\na,0,2\n", "line 3: .* series a, got the same time twice"),
         ("a.csv", "series,time,x\na,1,1\na,0,2\n", "line 3: .* series a, got an earlier time"),
         ("a.csv", "series,time,x\na,then,1\n", "line 2: .*'time', got 'then'"),
@@ -40,17 +39,13 @@ def check_rejected(path, message, target=None):
         ("a.csv", "", "at least one row"),
         ("a.csv", "series,x\na,1e999\n", "expected finite values in series a, got infinity"),
         ("a.csv", "series,x,kind\na,1,inf\nb,2,1\n", "target of series a"),
-        ("a.csv", "series,x\na,1\x002\n", "line 2: expected"),
-        ("a.csv", "series,x\na,1_0\n", "line 2: expected"),
         ("a.csv", "a,0,1.5\na,1,2.5\nb,0,3.5\n", r"line \d: expected"),
-        ("a.csv", "0.5,0.25,0.75\n1,2,3\n", r"line \d: expected"),
         ("a.csv", "series,x\na,\na,\na,\na,\na,\na,\nb,1\na,\n", "expected finite values in series a, got none"),
         ("a.csv", "series,x,kind\na,1,u\nb,1,u\nb,1,u\nb,1,u\na,1,v\n", "line 6: .* series a, got u and v"),
         ("a.csv", "series,time,x\na,3,1\nb,0,1\nb,1,1\nb,2,1\na,2,1\n", "line 6: expected ascending times in series a"),
         ("a.csv.gz", gzip.compress(b"series,x\n" + b"a,1\n" * 999, mtime=0)[:-8], "damaged or cut short"),
         ("a.parquet", b"PAR1" + bytes(100), "expected a Parquet file"),
         ("a.tsv", "1\t2\n1\tx\n", "line 2: expected a number as value 1, got 'x'"),
-        ("a.tsv", "1\t1_0\t2\n", "line 1: expected"),
         ("a.ts", TS + "1,2:3:1\n", "line 4: expected 2 channels of one length"),
         ("a.ts", TS + "1,b:1\n", "line 4: expected a number as value 2, got 'b'"),
         ("a.ts", "nothing\n", "line 1: expected a header line"),
@@ -58,7 +53,6 @@ def check_rejected(path, message, target=None):
         ("a.ts", LABELLED + "?,?:a\n", "expected finite values in series line 3, got none"),
         ("a.ts", "@targetLabel true\n@data\n1,2:inf\n3,4:5\n", "target of series line 3"),
         ("a.ts", LABELLED + "1,2:\n3,4:b\n", "target of series line 3"),
-        ("a.npz", "not a zip archive", "expected"),
     ],
 )
 def test_errors_in_a_file_are_located(name, content, message, tmp_path, monkeypatch):

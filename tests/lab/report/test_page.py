@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.lab.report.helpers import Page, images_of, read_page, write_run
+from tests.browser import measured_in_frames
+from tests.lab.report.helpers import MEASURE, Page, images_of, read_page, write_run
 from unicornn.lab.report import report
 
 
@@ -98,6 +99,15 @@ def test_arguments(tmp_path):
 @pytest.fixture(scope="module")
 def page(everything):
     return Page(everything.read_text())
+
+
+def test_in_a_browser_the_page_is_complete_and_fits(everything, tmp_path):
+    for measured in measured_in_frames(everything, tmp_path, MEASURE):
+        assert measured["beyond"] == 0
+        assert measured["images"] == measured["shown"] >= 20
+        assert (measured["sections"], measured["scripts"]) == (6, 0)
+        for text in ("97.2 ± 0.4 %", "<script>alert('x')</script>", "unicornn train regress --seed 2"):
+            assert text in measured["text"]
 
 
 def test_the_page_requests_nothing(everything, page):

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import torch
 
+from tests import processes
 from tests.lab.training import helpers
 from tests.lab.training.helpers import same, weights
 from unicornn.lab._run_folder import Run
@@ -25,9 +26,7 @@ TRAIN = ["unicornn", "train", helpers.__file__, "--set", "n=400", "--set", "N=10
 
 
 def run(command, folder):
-    """Runs a command to its successful end."""
-    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    processes.run(*command, cwd=folder, env=ENVIRONMENT)
 
 
 def interrupted(command, folder, file, sent):
