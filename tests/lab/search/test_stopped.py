@@ -40,21 +40,6 @@ def wait_for_trial(worker, folder, number):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("impatient")
-def test_kill_9_then_the_same_command(tmp_path):
-    worker = start_process(tmp_path / "search", 4)
-    wait_for_trial(worker, tmp_path / "search", 1)
-    worker.send_signal(signal.SIGKILL)
-    assert worker.wait() == -signal.SIGKILL
-    before = read_study(tmp_path / "search")
-    assert numbers(before) == [0]
-    study = run_the_same(tmp_path / "search", 4)
-    assert parameters_of(study)[0] == parameters_of(before)[0]
-    assert len(set(parameters_of(study))) == len(numbers(study)) == 4
-    assert 1 not in numbers(study)
-
-
-@pytest.mark.slow
 def test_two_processes_share_a_search(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["unicornn", "here"])
     worker = start_process(tmp_path / "search", 8)
