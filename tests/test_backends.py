@@ -11,11 +11,6 @@ from unicornn import _backends as backends
 from unicornn._backends import pick_backend
 
 
-@pytest.fixture
-def without_triton(monkeypatch):
-    monkeypatch.setattr(backends, "HAS_TRITON", False)
-
-
 @pytest.fixture(autouse=True)
 def _nothing_told_yet(monkeypatch):
     backends._warn_of_reference.cache_clear()
@@ -48,8 +43,8 @@ def test_other_devices_fall_back_with_one_warning(kind):
         assert pick_backend("auto", torch.device(kind)) == "reference"
 
 
-@pytest.mark.usefixtures("without_triton")
-def test_a_gpu_without_triton_names_the_package_to_install():
+def test_a_gpu_without_triton_names_the_package_to_install(monkeypatch):
+    monkeypatch.setattr(backends, "HAS_TRITON", False)
     with pytest.warns(RuntimeWarning, match=r"no kernels for 'cuda'.*pip install '\.\[gpu\]'"):
         assert pick_backend("auto", torch.device("cuda")) == "reference"
     with pytest.raises(ImportError, match=r"^backend: .*pip install '\.\[gpu\]'"):

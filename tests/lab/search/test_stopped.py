@@ -22,16 +22,6 @@ from unicornn.lab.errors import InUse
 from unicornn.lab.search import _storage, read_study
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(_storage, "HEARTBEAT", 1)
-    monkeypatch.setattr(_storage, "GRACE", 2)
-
-
-def run_the_same(folder, trials):
-    return run_search(folder, trials=trials, epochs=2, settings={"n": "200", "N": "60"})
-
-
 def wait_for_trial(worker, folder, number):
     path = folder / "trials" / f"{number:05d}" / "config.json"
     while not path.exists():
@@ -45,7 +35,7 @@ def test_two_processes_share_a_search(tmp_path, monkeypatch):
     worker = start_process(tmp_path / "search", 8)
     try:
         wait_for_trial(worker, tmp_path / "search", 0)
-        mine = run_the_same(tmp_path / "search", 8)
+        mine = run_search(tmp_path / "search", trials=8, epochs=2, settings={"n": "200", "N": "60"})
         assert worker.wait(60) == 0
     finally:
         worker.kill()
@@ -85,8 +75,10 @@ def database(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Heartbeat of storage")
-@pytest.mark.usefixtures("impatient", "without_training")
-def test_a_trial_of_a_dead_process_is_repeated(tmp_path, database):
+@pytest.mark.usefixtures("without_training")
+def test_a_trial_of_a_dead_process_is_repeated(tmp_path, database, monkeypatch):
+    monkeypatch.setattr(_storage, "HEARTBEAT", 1)
+    monkeypatch.setattr(_storage, "GRACE", 2)
     lost = database.ask()
     database._storage.record_heartbeat(lost._trial_id)
     lost.suggest_float("lr", 1e-4, 1e-1, log=True)
