@@ -27,7 +27,7 @@ from unicornn.lab.bench._measure import peak
 from unicornn.lab.fit import read
 
 SETS = ("ECG200", "GunPointAgeSpan", "Plane", "ToeSegmentation2", "Computers")
-SERIES = 12  # of each test split
+SERIES = 100  # of each test split
 WINDOWS, CALLS = 20, 100  # of KernelSHAP
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 LONG = 1_000_000

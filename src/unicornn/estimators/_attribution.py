@@ -17,18 +17,21 @@ divided among the channels in proportion to the power with which they drive the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
+from unicornn._ops.cpu import launch
 from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._oscillators import Joined, Oscillators
 from unicornn.estimators._pooling import pooled_names
 from unicornn.estimators._ridge import CLIP, Ridge
 from unicornn.estimators._series import Series
 
-AT_ONCE = 1 << 22  # numbers processed at a time, to save memory
-GROUP, TIE = 8, 1e-3  # energies that compete, and differences that count as none, as in ``_pooling_kernels``
+KERNELS = "unicornn.estimators._attribution_kernels"
+AT_ONCE = 1 << 17  # weights computed at a time, which fit into a processor's cache
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
 
 
@@ -67,127 +70,88 @@ class Attribution(NamedTuple):
         return Attribution(self.base, self.samples @ matrix.T, windows, others)
 
 
-def attribute_bank(bank: OscillatorBank, ridge: Ridge, series: Series) -> Iterator[Attribution]:
-    """The ridge's scores of each series (N_i, d), compared with those of the training set's mean features."""
+def attribute_bank(bank: OscillatorBank, ridge: Ridge, series: Series, features: np.ndarray) -> Iterator[Attribution]:
+    """The ridge's scores of each series (N_i, d) with these features, compared with the training set's mean."""
     cuts = np.cumsum([len(pooled_names(layer, list(bank.quantiles))) for layer in bank._layers])
     means = np.split(ridge.mean, cuts)
-    for F, x in zip(bank._features(series).astype(np.float64), series, strict=True):
-        z = (F - ridge.mean) / ridge.deviation
-        parts = np.split(np.clip(z, -CLIP, CLIP)[:, None] * ridge.coefficients, cuts)  # of the scores, by feature
-        excess = np.split(z, cuts)
+    for F, x in zip(features.astype(np.float64), series, strict=True):
+        z = np.clip((F - ridge.mean) / ridge.deviation, -CLIP, CLIP)
+        parts, own = np.split(z[:, None] * ridge.coefficients, cuts), np.split(F, cuts)  # of the scores, by feature
         u = bank._scaling(x)
-        samples = _attribute_summaries(u, bank._summary_names, parts[-1], excess[-1], means[-1])
-        others = {"statistics": samples.sum((0, 1))}
-        windows = []
-        for layer, *numbers in zip(bank._layers, parts, excess, means, strict=False):
-            found, own = _attribute_layer(layer, u, *numbers)
+        samples = _attribute_summaries(u, bank._summary_names, parts[-1], own[-1], means[-1])
+        others, windows = {"statistics": samples.sum((0, 1))}, []
+        changes = np.zeros((len(x) + 1, *samples.shape[1:]))
+        for layer, *numbers in zip(bank._layers, parts, own, means, strict=False):
+            found = _attribute_layer(layer, u, changes, *numbers)
             octave = min(bank.windows_, key=lambda W: abs(W - found.length))  # long windows may be rounded to samples
             windows.append(found._replace(length=octave))
-            samples += own
+        samples += changes.cumsum(0)[:-1]
         yield Attribution(ridge.intercept, samples, windows, others)
 
 
-def _weights(parts: np.ndarray, excess: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (F, n) >= 0 and their sums (F,), by which the ``excess`` of features over the mean (F,) is divided.
-
-    Changes parts (F, n) in place.
-    """
-    sign = np.sign(excess).astype(parts.dtype)[:, None]
-    parts *= sign
-    parts -= sign * (mean[:, None] / parts.shape[1]).astype(parts.dtype)
-    np.maximum(parts, 0, out=parts)
-    total = parts.sum(1, dtype=np.float64)
-    parts[total == 0] = 1
-    return parts, np.where(total > 0, total, parts.shape[1])
-
-
 def _attribute_layer(
-    layer: Oscillators, x: np.ndarray, totals: np.ndarray, excess: np.ndarray, mean: np.ndarray
-) -> tuple[Windows, np.ndarray]:
-    """Contributions of a layer's windows over a scaled series (N, d), and of its samples (N, d, k).
+    layer: Oscillators, x: np.ndarray, changes: np.ndarray, totals: np.ndarray, features: np.ndarray, mean: np.ndarray
+) -> Windows:
+    """Contributions of a layer's windows over a scaled series (N, d).
 
-    ``totals`` (p, k), ``excess`` and ``mean`` (p,) are those of the layer's pooled features.
+    Those of the steps are added to ``changes`` (N + 1, d, k), as differences between neighbours. ``totals`` (p, k) of
+    the layer's pooled ``features`` (p,), whose ``mean`` over the training set is given, are divided.
     """
-    view, starts, d = layer.view, layer.view.starts(len(x)), x.shape[1]
+    view, starts, (N, d) = layer.view, layer.view.starts(len(x)), x.shape
     joined = Joined.from_series([x])
-    values = layer.values(joined, [starts]).T
-    power = _window_power(layer, joined, starts)
-    gains = _channel_gains(layer)
-    contributions = np.zeros((len(starts), d, totals.shape[1]))
+    values = layer.values(joined, [starts])
+    n, F = values.shape
+    power, gains = np.ones((n, 1)), np.ones((F, 1))
+    if d > 1:
+        power, gains = _window_power(layer, joined, starts), _channel_gains(layer)
+    contributions = np.zeros((n, d, totals.shape[1]))
+    extremes = np.empty((2, F), np.int64)
+    launch.call(launch.kernel(KERNELS, "find_extremes"), torch.float32, values, extremes)
+    for i, index in enumerate(extremes, 1):
+        by_channel = gains / (power[index] * gains).sum(1, keepdims=True)  # (F, d)
+        np.add.at(contributions, index, by_channel[:, :, None] * totals[i * F : (i + 1) * F, None])
 
-    for rows in _blocks(layer, len(starts)):
-        v = values[rows]
-        for i, index in enumerate((v.argmax(1), v.argmin(1))):
-            by_channel = gains[rows] / (power[index] * gains[rows]).sum(1, keepdims=True)  # (F, d)
-            np.add.at(contributions, index, by_channel[:, :, None] * totals[(i + 1) * len(values) + rows][:, None])
-        for columns, parts in _pool_parts(layer, rows, v):
-            weights, total = _weights(parts, excess[columns], mean[columns])
-            units = totals[columns] / total[:, None]
-            if d == 1:
-                contributions[:, 0] += (units.T.astype(weights.dtype) @ weights).T / power
-            else:
-                by_channel = gains[rows][:, :, None] * units[:, None]  # (F, d, k)
-                products = (weights.T / (power @ gains[rows].T)) @ by_channel.reshape(len(rows), -1)
-                contributions += products.reshape(contributions.shape)
+    sums = np.r_[:F, 3 * F : len(mean)]  # features that are sums, and the quantities that they pool
+    quantity = np.r_[:F, layer.n_phases + np.arange(len(sums) - F) % (F - layer.n_phases)]
+    sign = np.sign(features - mean)[sums]
+    weigh = partial(_weights, layer, values, features)
+    least, total = sign * mean[sums] / n, np.zeros(len(sums))
+    for _, weights in weigh(sign, least):
+        total += np.ones(len(weights), np.float32) @ weights
+    even = total == 0
+    sign[even], least[even], total[even] = 0, -1, n
+    units = gains[quantity][:, :, None] * (totals[sums] / total[:, None])[:, None]
+    units = units.reshape(len(sums), -1).astype(np.float32)
+    for rows, weights in weigh(sign, least):
+        if d > 1:
+            weights /= (power[rows] @ gains.T)[:, quantity]
+        contributions[rows] += (weights @ units).reshape(-1, *contributions.shape[1:])
     contributions *= power[:, :, None]
+    begin, end = starts * view.pace, np.minimum((starts + view.W) * view.pace, N)
+    rate = contributions / (end - begin)[:, None, None]
+    np.add.at(changes, begin, rate)
+    np.subtract.at(changes, end, rate)
     name = view.kind + ("_pairs" if view.pairs else "")
-    begin = np.minimum(starts * view.pace, len(x) - 1)
-    end = np.minimum((starts + view.W) * view.pace, len(x))
-    windows = Windows(name, view.steps, begin, contributions.sum(1))
-    return windows, _spread(contributions / (end - begin)[:, None, None], begin, end, len(x))
+    return Windows(name, view.steps, begin, contributions.sum(1))
 
 
-def _pool_parts(layer: Oscillators, rows: np.ndarray, values: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The parts (F, n) of pooled features that are sums, for some quantities with values (F, n) over the windows.
+def _weights(
+    layer: Oscillators, values: np.ndarray, features: np.ndarray, sign: np.ndarray, least: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Some windows at a time, and the weights max(sign · part - least, 0) of their parts, (·, P).
 
-    Yields the columns of the features in the order of ``pooled_names``, and the parts in float32.
+    values: (n, F), of the layer's quantities. sign, least: (P,), of the features that are sums.
     """
-    (F, n), E = (len(layer.names), values.shape[1]), len(layer.names) - layer.n_phases
-    yield rows, values / np.float32(n)
-    if rows[0] < layer.n_phases:
-        return
-    columns = iter(range(3 * F, 3 * F + E * (len(layer.levels) + 6), E))
-    own, one = rows - layer.n_phases, np.float32(1 / n)
-    centred = values - values.mean(1, keepdims=True, dtype=np.float64).astype(np.float32)
-    yield next(columns) + own, _deviation_parts(centred)
-    for level in layer.levels:
-        yield next(columns) + own, (values > level[rows, None]) * one
-    above = values > layer.middle[rows, None]
-    crossings = np.pad((above[:, 1:] != above[:, :-1]) * np.float32(0.5 / max(n - 1, 1)), ((0, 0), (1, 1)))
-    yield next(columns) + own, crossings[:, 1:] + crossings[:, :-1]
-    if not layer.view.pairs:
-        index = (np.arange(n) - (n - 1) / 2) / (n * np.sqrt(max(n**2 - 1, 1) / 12))
-        yield next(columns) + own, centred * index.astype(np.float32)
-    if layer.competes:
-        for parts in _contest_parts((values - layer.middle[rows, None]) * layer.unit[rows, None]):
-            yield next(columns) + own, parts
-
-
-def _blocks(layer: Oscillators, n: int) -> Iterator[np.ndarray]:
-    """Rows of quantities to process together, with n windows: phases or whole groups of competing energies."""
-    at_once = max(1, AT_ONCE // (n * GROUP)) * GROUP
-    for begin, end in ((0, layer.n_phases), (layer.n_phases, len(layer.names))):
-        for first in range(begin, end, at_once):
-            yield np.arange(first, min(first + at_once, end))
-
-
-def _contest_parts(values: np.ndarray) -> np.ndarray:
-    """Parts (3, E, n) of the pools of competing energies, with standardised values (E, n): wins, losses, values won."""
-    parts, window = np.zeros((3, *values.shape), np.float32), np.arange(values.shape[1])
-    for first in range(0, len(values), GROUP):
-        group = values[first : first + GROUP]
-        highest, lowest = group.max(0), group.min(0)
-        high, low = first + (group >= highest - TIE).argmax(0), first + (group <= lowest + TIE).argmax(0)
-        parts[0, high, window] = parts[1, low, window] = 1 / len(window)
-        parts[2, high, window] = highest / len(window)
-    return parts
-
-
-def _deviation_parts(centred: np.ndarray) -> np.ndarray:
-    """Parts (F, n) of the standard deviation, in proportion to the squares."""
-    squares = centred**2
-    deviation = np.sqrt(squares.mean(1, keepdims=True))
-    return np.divide(squares, len(centred[0]) * deviation, out=np.zeros_like(squares), where=deviation > 0)
+    n, F, E = *values.shape, values.shape[1] - layer.n_phases
+    mean, deviation = features[F - E : F], features[3 * F : 3 * F + E]
+    inverse = np.divide(1, n * deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    numbers = [each.astype(np.float32) for each in (mean, inverse, sign, least)]
+    kernel, levels = launch.kernel(KERNELS, "weigh_windows"), layer.all_levels
+    rows = max(1, AT_ONCE // len(sign))
+    for k in range(0, n, rows):
+        weights = np.empty((min(rows, n - k), len(sign)), np.float32)
+        launch.call(kernel, torch.float32, values, k, levels, *numbers, weights)
+        yield slice(k, k + rows), weights
 
 
 def _channel_gains(layer: Oscillators) -> np.ndarray:
@@ -210,25 +174,20 @@ def _running_sum(v: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros_like(v[:1]), v.cumsum(0)])
 
 
-def _spread(rate: np.ndarray, begin: np.ndarray, end: np.ndarray, N: int) -> np.ndarray:
-    """Sums (N, d, k) over the windows that contain each step of their contributions per step (windows, d, k)."""
-    total, n = _running_sum(rate), np.arange(N)
-    return total[begin.searchsorted(n, "right")] - total[end.searchsorted(n, "right")]
-
-
 def _attribute_summaries(
-    x: np.ndarray, names: tuple[str, ...], totals: np.ndarray, excess: np.ndarray, mean: np.ndarray
+    x: np.ndarray, names: tuple[str, ...], totals: np.ndarray, features: np.ndarray, mean: np.ndarray
 ) -> np.ndarray:
     """Contributions (N, d, k) of the samples of a scaled series (N, d) to the statistics ``names`` of its channels."""
     d, k = x.shape[1], totals.shape[1]
-    totals, excess, mean = totals.reshape(-1, d, k), excess.reshape(-1, d), mean.reshape(-1, d)
+    totals, features, mean = totals.reshape(-1, d, k), features.reshape(-1, d), mean.reshape(-1, d)
     samples = np.zeros((len(x), d, k))
     for c, v in enumerate(x.T.astype(np.float64)):
         shares = _single_samples(v)
         for name, parts in _summary_parts(v).items():
             i = names.index(name)
-            weights, total = _weights(parts[None].copy(), excess[i, c, None], mean[i, c, None])
-            shares[name] = weights[0] / total
+            weights = np.maximum(np.sign(features[i, c] - mean[i, c]) * (parts - mean[i, c] / len(x)), 0)
+            total = weights.sum()
+            shares[name] = weights / total if total > 0 else np.full(len(x), 1 / len(x))
         samples[:, c] = np.stack([shares[name] for name in names], 1) @ totals[:, c]
     return samples
 
@@ -239,7 +198,7 @@ def _summary_parts(x: np.ndarray) -> dict[str, np.ndarray]:
     centred, increments = x - x.mean(), np.pad(np.abs(np.diff(x)) / (2 * max(N - 1, 1)), 1)
     return {
         "mean": x / N,
-        "deviation": _deviation_parts(centred[None])[0],
+        "deviation": centred**2 / (N * (x.std() or 1)),
         "trend": (time - time.mean()) * centred / N,
         "mean_increment": increments[1:] + increments[:-1],
     }

@@ -344,12 +344,15 @@ class Estimator(Parts, Saved, SeriesTransformer):
         scaled = [self._scaling(x) for x in series]
         return networks.outputs(self._network, scaled, int(self.batch_size), features=features)
 
-    def _predictions(self, series: Series) -> dict[str, np.ndarray]:
-        """Each model's output for each series, (n, outputs). Raises ``Diverged`` if one is not finite."""
+    def _predictions(self, series: Series, features: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Each model's output for each series, (n, outputs). Raises ``Diverged`` if one is not finite.
+
+        ``features`` are those of the bank, if they are known.
+        """
         outputs: dict[str, np.ndarray] = {}
         with self._threads():
             if "bank" in self.models_:
-                outputs["bank"] = self._ridge.predict(self._bank._features(series))
+                outputs["bank"] = self._ridge.predict(self._bank._features(series) if features is None else features)
             if "network" in self.models_:
                 outputs["network"] = self._run_network(series).astype(np.float64)
         for name, values in outputs.items():

@@ -19,12 +19,13 @@ NODES = 64  # of Gauss-Legendre quadrature between a constant series and the giv
 
 def explain(estimator: Any, read: SeriesSet) -> Explanation:
     """The contributions to an estimator's scores of series that it has read and scaled."""
-    series, found = read.series, {}
+    series, found, features = read.series, {}, None
     if "bank" in estimator.models_:
-        found["bank"] = list(attribute_bank(estimator._bank, estimator._ridge, series))
+        features = estimator._bank._features(series)
+        found["bank"] = list(attribute_bank(estimator._bank, estimator._ridge, series, features))
     if "network" in estimator.models_:
         found["network"] = list(_attribute_network(estimator._network, [estimator._scaling(x) for x in series]))
-    outputs = estimator._predictions(series)
+    outputs = estimator._predictions(series, features)
     base = {name: np.stack([each.base for each in every]) for name, every in found.items()}
     slopes = estimator._slopes(outputs, base)
     d = series[0].shape[1] // (3 if estimator.missing == "mask" else 1)

@@ -39,7 +39,7 @@ def _cross(x, middle, crossed, side):
 
 
 @inline
-def _compete(x, middle, unit, wins, losses, won):
+def compete(x, middle, unit, wins, losses, won):
     """In each group of neighbours: whose standardised value is largest and smallest, and the largest value.
 
     The first of several values that differ by less than ``TIE`` counts: windows in which nothing happens give the
@@ -79,7 +79,7 @@ def add_rows(values, start, end, levels, pools, n):
         _cross(energies, middle, view(pools.counts, (n * (q + 1) + q) * E, E), side)
         if pools.contests.size:
             wins, losses = view(pools.contests, 3 * n * E, E), view(pools.contests, (3 * n + 1) * E, E)
-            _compete(energies, middle, unit, wins, losses, view(pools.contests, (3 * n + 2) * E, E))
+            compete(energies, middle, unit, wins, losses, view(pools.contests, (3 * n + 2) * E, E))
 
 
 @kernel
