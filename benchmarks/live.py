@@ -1,4 +1,4 @@
-"""Live banks and corrections: ``python -m benchmarks.live`` writes results/live.json. One thread.
+"""Live banks and corrections: ``python -m benchmarks.live`` writes results/live.json. One thread, CPU time.
 
 bank: number of sequences with one channel at 125 Hz that one core follows with a classifier fitted with live=True, from
 the time of a push of all sequences; every sequence is at a different point between two answers. The alternative is a
@@ -57,11 +57,11 @@ def bank() -> list[dict[str, Any]]:
 
 
 def _seconds(job: Callable[[Any], Any], arguments: Sequence[Any]) -> float:
-    """Duration of the calls of ``job`` with each argument."""
-    start = time.perf_counter()
+    """CPU time of the calls of ``job`` with each argument."""
+    start = time.process_time()
     for each in arguments:
         job(each)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def _bytes(stream: Stream) -> float:

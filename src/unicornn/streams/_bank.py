@@ -13,6 +13,8 @@ from unicornn.estimators._ridge import CLIP
 from unicornn.streams._engine import Array, Rows, product
 from unicornn.streams._sequences import History, Pushed, Sequences, by_owner
 
+ANSWERS_AT_ONCE = 256  # to save memory
+
 
 class Summaries(NamedTuple):
     """Running statistics of every channel of n sequences, from which ``LIVE_NAMES`` are computed.
@@ -76,7 +78,7 @@ class Table(Rows):
 
     def get(self, rows: Any = None) -> Any:  # type: ignore[override]
         """A copy of some rows as a tuple, or all rows, to be changed in place."""
-        return type(self.empty)(*(array if rows is None else array[rows] for array in self.values()))
+        return type(self.empty)(*(self.values() if rows is None else [array[rows] for array in self.values()]))
 
 
 class Runs:
@@ -181,14 +183,15 @@ class PooledWindows(Sequences):
         return np.asarray(self.estimator._answers({"bank": scores}))
 
     def _answers(self, slots: Array) -> Array:
-        scores, end = np.tile(self.intercept, (len(slots), 1)), 0
-        summary = self.summaries.get(slots).features()
-        for F in (*(self._features(i, slots) for i in range(len(self.layers))), summary):
-            part = slice(end, end + F.shape[1])
-            Z = np.clip((F - self.mean[part]) * self.scale[part], -CLIP, CLIP)
-            scores += product(Z, self.coefficients[:, part])
-            end = part.stop
-        return self._finished(scores)
+        parts = [slots[k : k + ANSWERS_AT_ONCE] for k in range(0, len(slots), ANSWERS_AT_ONCE)]
+        return self._finished(np.concatenate([self._scores(part) for part in parts]))
+
+    def _scores(self, slots: Array) -> Array:
+        layers = [self._features(i, slots) for i in range(len(self.layers))]
+        Z = np.concatenate([*layers, self.summaries.get(slots).features()], 1, dtype=np.float64)
+        Z -= self.mean
+        Z *= self.scale
+        return product(np.clip(Z, -CLIP, CLIP, out=Z), self.coefficients) + self.intercept
 
     def _features(self, i: int, slots: Array) -> Array:
         """The features of a layer. Before the first window is complete, its beginning is the only window."""

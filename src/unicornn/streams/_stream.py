@@ -140,12 +140,11 @@ class Stream:
                 self._free += [self._slots.pop(key) for key in new]
                 raise
             rows = self._model.answers(F)
-            if self.hop is None and not return_all:
-                answers = dict(zip(keys, rows, strict=True))
+            after = zip(keys, np.cumsum(ends).tolist(), ends.tolist(), strict=True)  # np.split is slow
+            if return_all:
+                answers: dict[Any, Any] = {key: rows[end - n : end] for key, end, n in after}
             else:
-                answers = dict(zip(keys, np.split(rows, np.cumsum(ends)[:-1]), strict=True))
-                if not return_all:
-                    answers = {key: each[-1] if len(each) else None for key, each in answers.items()}
+                answers = {key: rows[end - 1] if n else None for key, end, n in after}
         if bad.any():
             lost = [key for key, gone in zip(keys, bad, strict=True) if gone]
             error = OutOfRange(f"samples: expected states below 2**17, got larger ones for {_first_few(lost)}")
