@@ -1,4 +1,4 @@
-"""Calls of the public library with one argument replaced by an arbitrary value: errors are ours and name it."""
+"""Calls of the public library with one argument replaced by an invalid or arbitrary value: errors name it."""
 
 import random
 import warnings
@@ -63,6 +63,12 @@ def targets() -> list[Target]:
     found = [
         Target("UnICORNN", UnICORNN, sizes | stack | own),
         Target("layer", layer, {"input": u} | run),
+        Target(
+            "bidirectional",
+            UnICORNN(d, m, 1, bidirectional=True),
+            {"input": u, "state": (y[:2], y[:2]), "lengths": None, "output": "all"},
+        ),
+        Target("gru layer", MODELS["gru"](d, m), {"input": u, "state": (y[:1],), "lengths": [5, 2], "output": "all"}),
         Target("layer.step", layer.step, {"input_n": u[0], "state": (y, y)}),
         Target("layer.inverse", layer.inverse, {"input": u, "state": (y, y), "lengths": None}),
         Target("UnICORNNCell", UnICORNNCell, sizes | own | {"learn_dt": True, "device": None, "dtype": None}),
@@ -82,6 +88,9 @@ def targets() -> list[Target]:
         Target("stream.push", stream.push, {"samples": {"a": u[0, 0]}, "return_all": False}),
         Target("stream.predict_one", stream.predict_one, {"key": "a", "x": u[0, 0]}),
     ]
+    module = {"module": nn.LSTM(d, m), "input": torch.randn(400, 1, d)}
+    found.append(Target("theory.gradient_profile", theory.gradient_profile, module | {"chunk": 20}))
+    found.append(Target("theory.lyapunov_exponent", theory.lyapunov_exponent, dict(module)))
     for name in ("orbits", "hamiltonian", "jacobian", "reconstruction_error", "gradient_growth"):
         found.append(Target(f"theory.{name}", getattr(theory, name), dict(sequence)))
     for name, model in MODELS.items():
@@ -91,6 +100,9 @@ def targets() -> list[Target]:
             found.append(Target(name, model, sizes | {"num_layers": 1} | common | settings))
     settings = {"readout": "last", "window": 4, "hop": 2, "capacity": 5, "on_full": "evict", "ttl": 1.0}
     found.append(Target("Stream", Stream, {"model": layer} | settings))
+    found.append(Target("Stream of a network", Stream, {"model": NETWORK}))
+    patches = models.Classifier(UnICORNN(2 * d, m), 2, patch=2)
+    found.append(Target("Stream of patches", Stream, {"model": patches, "window": 8}))
     options = {"rnn": layer, "outputs": 2, "patch": 1, "readout": "last", "readout_init": "zero", "head_size": 0}
     found += [Target(k.__name__, k, dict(options)) for k in (models.Classifier, models.SequenceToSequence)]
     energy = {"segments": 1, "from_rest": False, "pool": "mean", "mirrored": False, "norm": "batch"}
@@ -120,8 +132,8 @@ def estimators() -> list[Target]:
     return found
 
 
-def problem(target: Target, name: str, value: Any) -> str | None:
-    """What is wrong with the error of a call, if there is one."""
+def problem(target: Target, name: str, value: Any, valid: bool = True) -> str | None:
+    """What is wrong with the error of a call, or with its absence unless the value may be ``valid``."""
     torch.manual_seed(0)
     try:
         with warnings.catch_warnings():
@@ -132,14 +144,14 @@ def problem(target: Target, name: str, value: Any) -> str | None:
         named = {name, {"u": "input", "x": "samples"}.get(name)} | (
             set(Weights._fields) if name == "weights" else set()
         )
-        if isinstance(value, (torch.Tensor, Weights, nn.Module, PackedSequence)):
+        if valid and isinstance(value, (torch.Tensor, Weights, nn.Module, PackedSequence)):
             named |= {*target.arguments, "input"}  # possibly valid, but not with the other arguments
         return None if named & words else f"does not name the argument: {str(error)[:80]}"
     except ImportError as error:
         return None if str(error).startswith("backend:") else repr(error)
     except Exception as error:
         return repr(error)[:120]
-    return None
+    return None if valid else "accepted"
 
 
 def problems(count: int, seed: int) -> list[str]:
@@ -150,6 +162,80 @@ def problems(count: int, seed: int) -> list[str]:
         if wrong := problem(target, name, value):
             found.add(f"{target.name}({name}={type(value).__name__} {str(value)[:40]!r}): {wrong}")
     return sorted(found)
+
+
+NAN, INF = float("nan"), float("inf")
+PACKED = pack_padded_sequence(u, torch.tensor([N, 2]))
+WRONG_ORDER = PackedSequence(PACKED.data, PACKED.batch_sizes, torch.tensor([0, 0]), torch.tensor([0, 0]))
+CALL = {
+    "input": [u[..., :2], u[:0], u.double(), u.to("meta"), PACKED._replace(data=PACKED.data[:, :2]), WRONG_ORDER],
+    "lengths": [[6], [5, 6], [0, 5]], "output": ["first", torch.tensor([5]), torch.zeros(2, 3, dtype=torch.long)],
+}  # fmt: skip
+LAYERS = [nn.LSTM(d, m), UnICORNN(d, m, bidirectional=True)]
+STATES = [State(*FINAL, **{"grid": FINAL.grid, "rest": FINAL.rest} | other) for other in (
+    {"grid": FINAL.grid.int()}, {"grid": FINAL.grid[:, :1]}, {"rest": torch.zeros(2, L, 1, m)},
+)]  # fmt: skip
+READOUTS = [
+    "energies", "", 3, None, "last+", "last-mean", "energy(3)", "energy(pieces=3)", "__import__('os')",
+    "energy(segments=__import__('os'))",
+]  # fmt: skip
+REJECTED: dict[str, dict[str, list[Any]]] = {
+    "UnICORNN": {
+        "input_size": [0], "hidden_size": [-3, True], "num_layers": [0], "alpha": [-1, NAN], "dropout": [1.0],
+        "dt": [0.0, -0.1, NAN, INF, (0.1,), "0.1"], "horizon": [0, -1.0, NAN, INF, [1.0], "long"], "init": ["wide"],
+        "skip_layers": [1], "gradient": ["inverse"], "backend": ["cuda"],
+    },
+    "layer": CALL | {"state": [y, (y[:1], y), (y, y.double()), *STATES]},
+    "bidirectional": CALL | {"state": [y, (y[:1], y[:2]), (y[:2], y[:2].double())]},
+    "gru layer": {"input": [u[..., :2]], "output": ["first"], "lengths": [[5, 6]], "state": [(y, y), (y[:1, :1],)]},
+    "layer.step": {"input_n": [u, u[0, :, :2]], "state": [y]},
+    "cell": {"input": [u], "state": [(y[0], y), 3]},
+    "functional.unicornn": {
+        "weights": [WEIGHTS._replace(V=WEIGHTS.V[:1]), WEIGHTS._replace(V=[WEIGHTS.V[0]] * L), tuple(WEIGHTS),
+                    WEIGHTS._replace(Lambda=[None, torch.rand(m, d), torch.rand(m, d)])],
+        "mask": [torch.ones(2, 2)],
+    },
+    "functional.step": {"input": [u]},
+    "text": {"u": [torch.tensor([[3, 9]]), torch.tensor([[-1]]), torch.tensor([3]), torch.zeros(3, 2)]},
+    "TextClassifier": {"vectors": [torch.randn(9, d + 1), torch.randn(d), torch.randint(9, (9, d)), [[0.0] * d]]},
+    "theory.contributions": {"target": [torch.zeros(2), "0"], "method": ["all"]},
+    "suggest_dt": {"length": [0], "growth": [0.0], "input": [torch.zeros(10)]},
+    "theory.gradient_profile": {"input": [u[0]], "module": [nn.Linear(d, m)], "chunk": [0]},
+    "theory.lyapunov_exponent": {"input": [u[0], u], "module": [nn.Linear(d, m)]},
+    **{f"theory.{name}": {"layer": LAYERS} for name in ("orbits", "gradient_growth", "reconstruction_error")},
+    "Classifier": {"head_size": [-1, 2.0], "readout_init": ["ones"], "readout": READOUTS},
+    "SequenceToSequence": {"readout": ["mean", "energy", "state"]},
+    "Energy": {"segments": [0], "pool": ["max"]},
+    "lstm": {"input_size": [0], "hidden_size": [0], "num_layers": [0], "dropout": [1.0]},
+    "lem": {"dt": [1.5]}, "lipschitz": {"beta": [0.4]}, "exprnn": {"init": ["haar"]},
+    "indrnn": {"connection": ["skip"]}, "lru": {"r_min": [1.0], "r_max": [1.1]},
+    "linoss": {"discretisation": ["explicit"]},
+    "Stream": {"model": LAYERS, "readout": ["nothing"]},
+    "Stream of a network": {
+        "model": [models.Classifier(MODELS["lstm"](d, m), 2)]
+        + [models.Classifier(UnICORNN(d, m), 2, readout=f"energy({each})") for each in ("segments=2", "mirrored=True")],
+        "readout": ["energy"], "hop": [3], "window": [0], "capacity": [0], "on_full": ["wait"], "ttl": [-1.0],
+    },
+    "Stream of patches": {"window": [9], "hop": [3]},
+    "UnICORNNClassifier": {
+        "model": ["tree"], "scale": ["none"], "dt": ["small"], "validation_fraction": [1.5], "budget": [0],
+        "max_epochs": [0], "n_jobs": [1.5], "class_weight": ["equal", {0: NAN, 1: 1}], "y": [["a"] * 8, CLASSES[:3]],
+        "sample_weight": [np.full(8, NAN)], "groups": [[None] * 4 + [1] * 4, [1, 2]],
+        "validation_data": [SERIES, (SERIES[:2], [0, 7])],
+    },
+    "OscillatorBank": {
+        "n_oscillators": [0], "quantiles": [(0.5, 2)], "layout": ["time_first"], "missing": ["drop"],
+    },
+}  # fmt: skip
+
+
+def test_invalid_arguments_are_rejected():
+    called = {target.name: target for target in targets()}
+    for name, arguments in REJECTED.items():
+        for argument, values in arguments.items():
+            for value in values:
+                wrong = problem(called[name], argument, value, valid=False)
+                assert wrong is None, f"{name}({argument}={value}): {wrong}"
 
 
 def test_a_few_hundred_invalid_calls():

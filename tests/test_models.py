@@ -5,7 +5,7 @@ import torch
 
 from unicornn import UnICORNN
 from unicornn.baselines import MODELS
-from unicornn.errors import BadType, BadValue
+from unicornn.errors import BadValue
 from unicornn.lab._networks import build_network as build
 from unicornn.models import Classifier, Regressor, SequenceToSequence, TextClassifier, count, patched
 
@@ -76,16 +76,6 @@ def test_a_hidden_layer_in_the_head():
     assert count(net) == count(Classifier(UnICORNN(2, 5), 4)) + 4 * 3 + 3
 
 
-def test_words_and_vectors_that_are_rejected():
-    net = TextClassifier(UnICORNN(4, 5), 2, vectors=torch.randn(9, 4))
-    for words in (torch.tensor([[3, 9]]), torch.tensor([[-1]]), torch.tensor([3]), torch.zeros(3, 2)):
-        with pytest.raises((BadValue, BadType), match=r"^u: "):
-            net(words)
-    for vectors in (torch.randn(9, 5), torch.randn(4), torch.randint(9, (9, 4)), [[0.0] * 4]):
-        with pytest.raises((BadValue, BadType), match=r"^vectors: "):
-            TextClassifier(UnICORNN(8, 5), 2, vectors=vectors, patch=2)
-
-
 def test_options_that_are_rejected():
     u, rnn = torch.randn(20, 2, 2), UnICORNN(2, 5)
     for net, lengths in (
@@ -98,12 +88,6 @@ def test_options_that_are_rejected():
             net(u, lengths, bptt=4)
     with pytest.raises(BadValue, match=r"^patch: "):
         build("forecast", "unicornn", 2, 3, {"hidden_size": 5, "patch": 4})
-    for readout in ("mean", "energy", "state"):
-        with pytest.raises(BadValue, match=r"^readout: "):
-            SequenceToSequence(rnn, 3, readout=readout)
-    for name, value in (("readout_init", "ones"), ("head_size", -1), ("head_size", 2.0)):
-        with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
-            Classifier(rnn, 3, **{name: value})
 
 
 @pytest.mark.parametrize("lengths", [None, (10, 7, 4, 1)])

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from tests.problems import draw
 from unicornn import State
-from unicornn.baselines import GRU, MODELS
+from unicornn.baselines import MODELS
 from unicornn.baselines._base import SequenceNorm, within
 
 N, b, d, m, L = 7, 4, 3, 6, 2
@@ -181,40 +181,6 @@ def test_parameters_are_reset_and_counted(name):
     assert all(p.isfinite().all() for p in after)
     assert any(not torch.equal(p, q) for p, q in zip(before, after, strict=True))
     assert 0 < baseline.free_parameters() <= sum(p.numel() for p in after)
-
-
-@pytest.mark.parametrize(
-    ("error", "name", "arguments"),
-    [
-        (ValueError, "input", {"input": torch.zeros(5, 2, 4)}),
-        (ValueError, "output", {"output": "first"}),
-        (ValueError, "lengths", {"lengths": [5, 6]}),
-        (TypeError, "state", {"state": (torch.zeros(L, 2, m),) * 2}),
-        (ValueError, r"state\[0\]", {"state": (torch.zeros(L, 3, m),)}),
-    ],
-)
-def test_wrong_arguments_are_named(error, name, arguments):
-    with pytest.raises(error, match=f"^{name}: expected"):
-        GRU(d, m, L)(**{"input": torch.zeros(5, 2, d)} | arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "argument", "value"),
-    [
-        *(("lstm", name, 0) for name in ("input_size", "hidden_size", "num_layers")),
-        ("lstm", "dropout", 1.0),
-        ("lem", "dt", 1.5),
-        ("lipschitz", "beta", 0.4),
-        ("exprnn", "init", "haar"),
-        ("indrnn", "connection", "skip"),
-        ("lru", "r_min", 1.0),
-        ("lru", "r_max", 1.1),
-        ("linoss", "discretisation", "explicit"),
-    ],
-)
-def test_wrong_hyperparameters_are_named(name, argument, value):
-    with pytest.raises(ValueError, match=f"^{argument}: expected"):
-        MODELS[name](**{"input_size": d, "hidden_size": m} | {argument: value})
 
 
 @every

@@ -1,11 +1,11 @@
-"""Invalid arguments, values that are not finite, saved models that were tampered with."""
+"""Values that are not finite."""
 
 import numpy as np
 import pytest
 
 from tests.estimators.helpers import QUICK
 from unicornn import load_model
-from unicornn.errors import BadType, BadValue, Diverged
+from unicornn.errors import BadValue, Diverged
 from unicornn.estimators import OscillatorBank, UnICORNNClassifier
 from unicornn.estimators import _network as networks
 
@@ -22,9 +22,6 @@ def fitted():
 def saved(fitted, tmp_path):
     fitted.save_pretrained(tmp_path)
     return tmp_path
-
-
-# Values that are not finite
 
 
 @pytest.mark.parametrize("size", [1e39, 1e300])
@@ -61,45 +58,3 @@ def test_masked_values_are_missing():
     gaps = np.where(X > 1, np.nan, X)
     same = [OscillatorBank(missing="mask", random_state=0).fit_transform(form) for form in (masked, gaps)]
     assert np.array_equal(*same)
-
-
-# Arguments; tests/fuzz.py tries many more
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("fit", {"y": ["a"] * 16}),  # one class
-        ("fit", {"y": Y[:3]}),
-        ("fit", {"sample_weight": np.full(16, np.nan)}),
-        ("fit", {"groups": [None] * 8 + [1] * 8}),
-        ("fit", {"groups": [1, 2]}),
-        ("fit", {"validation_data": X}),
-        ("fit", {"validation_data": (X[:2], ["a", "z"])}),
-        ("partial_fit", {"y": Y[:3]}),
-    ],
-)
-def test_bad_arguments_are_named(method, options):
-    (name,) = options
-    with pytest.raises((BadValue, BadType), match=f"^{name}: "):
-        getattr(UnICORNNClassifier("network", **QUICK), method)(**{"X": X, "y": Y} | options)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
-        *((UnICORNNClassifier, *setting) for setting in (
-            ("model", "tree"), ("scale", "none"), ("dt", "small"), ("validation_fraction", 1.5), ("budget", 0),
-            ("max_epochs", 0), ("n_jobs", 1.5), ("class_weight", "equal"), ("class_weight", {"a": np.nan, "b": 1}),
-        )),
-        *((OscillatorBank, *setting) for setting in (
-            ("n_oscillators", 0), ("quantiles", (0.5, 2)), ("layout", "time_first"), ("missing", "drop"),
-        )),
-    ],
-)  # fmt: skip
-def test_bad_settings_are_named(kind, name, value):
-    with pytest.raises((BadValue, BadType), match=f"^{name}: "):
-        kind(**{name: value}).fit(X, Y)
-
-
-# Saved models

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from unicornn import UnICORNN, streams
-from unicornn.baselines import LSTM
 from unicornn.errors import BadType, BadValue, OutOfRange, StreamFull
 from unicornn.models import Classifier
 from unicornn.streams import Stream
@@ -33,30 +32,6 @@ def test_rejected_samples_change_nothing(layer, bad, error):
         stream.push({"a": np.ones(2), "c": bad})
     assert len(stream) == 2
     np.testing.assert_array_equal(stream.push({"a": x})["a"], Stream(layer).push({"a": np.ones((6, 2))})["a"])
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "name"),
-    [
-        (torch.nn.LSTM(2, 8), {}, "model"),
-        (Classifier(LSTM(2, 8), 2), {}, "model"),
-        (UnICORNN(2, 8, bidirectional=True), {}, "model"),
-        (Classifier(UnICORNN(2, 8), 2, readout="energy(segments=2)"), {}, "model"),
-        (Classifier(UnICORNN(2, 8), 2, readout="energy(mirrored=True)"), {}, "model"),
-        (Classifier(UnICORNN(2, 8), 2), {"readout": "energy"}, "readout"),
-        (UnICORNN(2, 8), {"readout": "nothing"}, "readout"),
-        (UnICORNN(2, 8), {"hop": 3}, "hop"),
-        (UnICORNN(2, 8), {"window": 0}, "window"),
-        (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 10}, "window"),
-        (Classifier(UnICORNN(6, 8), 2, patch=3), {"window": 9, "hop": 4}, "hop"),
-        (UnICORNN(2, 8), {"capacity": 0}, "capacity"),
-        (UnICORNN(2, 8), {"on_full": "wait"}, "on_full"),
-        (UnICORNN(2, 8), {"ttl": -1.0}, "ttl"),
-    ],
-)
-def test_rejected_models_and_settings(model, options, name):
-    with pytest.raises((BadValue, BadType), match=rf"^{name}: "):
-        Stream(model, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"window": 400, "hop": 100}], ids=["all", "window"])

@@ -78,10 +78,3 @@ def test_relative_error_of_the_formula_over_few_steps_is_of_order_dt_squared(L):
 def test_relative_error_of_the_formula_at_a_given_time_is_of_order_one():
     """Not Δt², as the paper states: over a time of order one, the product of n matrices 1 + Δt C is not 1 + n Δt C."""
     assert abs(order(formula_error, 1, 0, "time", DTS) - 1) < 0.05
-
-
-@pytest.mark.parametrize("arguments", [{"target": torch.zeros(2)}, {"target": "0"}, {"method": "all"}])
-def test_wrong_arguments_are_named(arguments):
-    (name,) = arguments
-    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
-        theory.contributions(network(1, 0, 0.1), torch.randn(5, 1, 2).double(), **arguments)

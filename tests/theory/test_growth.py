@@ -94,11 +94,3 @@ def test_a_strong_input_needs_a_smaller_step():
     torch.manual_seed(0)
     u = torch.randn(3_000, 1, 2)
     assert suggest_dt(len(u), input=10 * u) < suggest_dt(len(u), input=0.1 * u)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"), [("length", (0,)), ("growth", (10, 0.0)), ("input", (10, 2.0, torch.zeros(10)))]
-)
-def test_wrong_arguments_of_suggest_dt_are_named(name, arguments):
-    with pytest.raises(ValueError, match=f"^{name}: "):
-        suggest_dt(arguments[0], **dict(zip(("growth", "input"), arguments[1:], strict=False)))

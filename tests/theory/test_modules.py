@@ -71,16 +71,3 @@ def test_over_long_sequences_rnns_forget_and_unicornn_does_not():
 def test_lyapunov_exponent_of_a_linear_module(r):
     exponent = theory.lyapunov_exponent(Linear(r), torch.randn(400, 2, 3))
     assert exponent == pytest.approx(math.log(r), abs=1e-5)
-
-
-def test_wrong_arguments_are_named():
-    lstm = nn.LSTM(2, 3)
-    for function in (theory.gradient_profile, theory.lyapunov_exponent):
-        with pytest.raises(ValueError, match=r"^input: "):
-            function(lstm, torch.randn(5, 2))
-        with pytest.raises(TypeError, match=r"^module: "):
-            function(nn.Linear(2, 3), torch.randn(500, 1, 2))
-    with pytest.raises(ValueError, match=r"^chunk: "):
-        theory.gradient_profile(lstm, torch.randn(5, 1, 2), chunk=0)
-    with pytest.raises(ValueError, match=r"^input: .* 20 periods of 10 steps"):
-        theory.lyapunov_exponent(lstm, torch.randn(50, 1, 2))

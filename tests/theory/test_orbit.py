@@ -31,15 +31,6 @@ def test_orbits_are_the_states_of_the_layer(form, skip_layers):
     torch.testing.assert_close(top, output)
 
 
-@pytest.mark.parametrize("function", [theory.orbits, theory.gradient_growth, theory.reconstruction_error])
-@pytest.mark.parametrize(
-    ("layer", "error"), [(torch.nn.LSTM(2, 3), TypeError), (UnICORNN(2, 3, bidirectional=True), ValueError)]
-)
-def test_unsupported_layers_are_rejected(function, layer, error):
-    with pytest.raises(error, match=r"^layer: "):
-        function(layer, torch.randn(5, 1, 2))
-
-
 def test_energy_gives_the_equations_of_motion():
     """Eq. (3): y' = ∂H/∂z, z' = -∂H/∂y; also for w = 0."""
     (orbit,) = theory.orbits(make_layer(1), torch.randn(6, 3, 2).double())
