@@ -1,6 +1,7 @@
-"""The interface that every baseline shares with UnICORNN: input forms, lengths, states, dropout, errors."""
+"""The interface that every baseline shares with UnICORNN: input forms, lengths, states, dropout."""
 
 import copy
+import functools
 import importlib.util
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
 from tests.problems import draw
-from unicornn import State
+from unicornn import State, UnICORNN
 from unicornn.baselines import MODELS
 from unicornn.baselines._base import SequenceNorm, within
 
@@ -20,13 +21,15 @@ unavailable = {"sign-ncde"} if importlib.util.find_spec("pysiglib") is None else
 skipped = pytest.mark.skip(reason="pysiglib is not installed")
 names = [pytest.param(name, marks=skipped) if name in unavailable else pytest.param(name) for name in MODELS]
 every = pytest.mark.parametrize("name", names)
+OURS = {"unicornn": UnICORNN, "unicornn, reference": functools.partial(UnICORNN, backend="reference")}
+and_ours = pytest.mark.parametrize("name", [*names, *OURS])
 # Finite differences see the jumps of a binary gate, the straight-through gradient does not.
 smooth = pytest.mark.parametrize("name", [name for name in names if not name.values[0].startswith("skip")])
 
 
 def make(name, num_layers=L, **options):
     """In eval(), because batch statistics would make the sequences of a batch depend on each other."""
-    return MODELS[name](d, m, num_layers, dtype=torch.float64, **options).eval()
+    return (MODELS | OURS)[name](d, m, num_layers, dtype=torch.float64, **options).eval()
 
 
 def start(baseline, batch=b):
@@ -36,10 +39,10 @@ def start(baseline, batch=b):
 
 
 def close(x, y):
-    torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-11)
 
 
-@every
+@and_ours
 def test_forms_of_input(name):
     baseline, first = make(name), make(name, batch_first=True)
     first.load_state_dict(baseline.state_dict())
@@ -63,7 +66,7 @@ def test_forms_of_input(name):
     close(baseline(wide)[0], baseline(wide.contiguous())[0])
 
 
-@every
+@and_ours
 def test_last_is_the_output_at_each_end(name):
     for batch_first in (False, True):
         baseline = make(name, batch_first=batch_first)
@@ -78,7 +81,7 @@ def test_last_is_the_output_at_each_end(name):
 
 
 @given(
-    name=st.sampled_from([name for name in MODELS if name not in unavailable]),
+    name=st.sampled_from([name for name in (*MODELS, *OURS) if name not in unavailable]),
     cut=st.integers(1, N - 1),
     seed=st.integers(0, 99),
 )
@@ -94,7 +97,7 @@ def test_continuing_from_a_state_equals_one_run(name, cut, seed):
         close(t, s)
 
 
-@every
+@and_ours
 @pytest.mark.parametrize("lengths", [[7, 2, 1, 5], [3, 1, 4, 4]], ids=["some end", "all end"])
 def test_sequences_of_a_batch_are_independent(name, lengths):
     baseline = make(name)
@@ -133,7 +136,7 @@ def test_gradients_of_input_state_and_parameters(name):
     assert torch.autograd.gradcheck(run, (u, *begin, *values), fast_mode=True)
 
 
-@every
+@and_ours
 def test_dropout_is_one_mask_per_sequence_and_layer_and_part_of_the_state(name):
     baseline, u = make(name, 1, dropout=0.5).train(), draw(N, b, d)
     output, state = baseline(u)
