@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -225,6 +226,8 @@ REJECTED: dict[str, dict[str, list[Any]]] = {
     },
     "OscillatorBank": {
         "n_oscillators": [0], "quantiles": [(0.5, 2)], "layout": ["time_first"], "missing": ["drop"],
+        "X": [[np.zeros((3, 2)), np.zeros((3, 1))], [np.zeros((3, 2)), np.zeros((0, 2))], np.zeros((2, 3, 4, 5)),
+              np.zeros((2, 0, 4)), [], np.zeros(5), pd.DataFrame({"a": [[1, 2], [3]], "b": [[1, 2], [3, 4]]})],
     },
 }  # fmt: skip
 
