@@ -10,6 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from unicornn import functional
 from unicornn._ops.problem import Problem as Arguments
 from unicornn._state import to_grid
 from unicornn.functional import Weights, time_steps
@@ -95,6 +96,17 @@ class Problem:
         """Gradients of a loss that depends on every output and on the final y and z."""
         loss = (output * self.g_output).sum() + (state[0] * self.g_y).sum() + (state[1] * self.g_z).sum()
         return list(torch.autograd.grad(loss, self.differentiable))
+
+    def run(self, **options: Any) -> tuple[list[Tensor], list[Tensor]]:
+        """Output and final state of ``functional.unicornn``, and the gradients."""
+        self.requiring_grad()
+        output, state = functional.unicornn(self.u, self.weights, state=(self.y, self.z), **self.options, **options)
+        return [t.detach() for t in (output, *state)], self.gradients(output, state)
+
+    def ordered(self, g: Any) -> list[Tensor]:
+        """The gradients of a stack in the order of ``names``."""
+        σ = torch.sigmoid(torch.stack(self.c))
+        return [g.u, *g.start, *g.w, *g.V, *g.b, *(g.a * self.dt * σ * (1 - σ)), *g.Lambda]
 
     def to(self, device: str) -> "Problem":
         """Moves all tensors to a device."""

@@ -46,34 +46,23 @@ def contributions(p, H):
     return total
 
 
-def by_backend(p, horizon, backend, gradient="reversible"):
-    p.requiring_grad()
-    output, state = functional.unicornn(
-        p.u, functional.Weights(*p.weights), state=(p.y, p.z), horizon=horizon, backend=backend, gradient=gradient,
-        **p.options,
-    )  # fmt: skip
-    return p.gradients(output, state)
-
-
 def by_adjoint(p, horizon):
     with torch.no_grad():
         arguments = p.arguments(horizon=[horizon] * p.L)
         stack = Stack(arguments, recurrence=Recurrence)
         stack.forward()
         stack = Stack(arguments._replace(grid=stack.state.long()), recurrence=Recurrence)
-        g = stack.backward(p.g_output, torch.stack([p.g_y, p.g_z]), True)
-        σ = torch.sigmoid(torch.stack(p.c))
-    return [g.u, *g.start, *g.w, *g.V, *g.b, *(g.a * p.dt * σ * (1 - σ)), *g.Lambda]
+        return p.ordered(stack.backward(p.g_output, torch.stack([p.g_y, p.g_z]), True))
 
 
 @given(p=random_problems(7, m=4, dtypes=[DOUBLE], alphas=[0.0, 1.0, 7.0]), H=st.floats(0.2, 1e6))
 def test_every_implementation_is_the_sum_of_contributions(p, H):
     expected = contributions(p, H)
     rungs = {
-        "reference": by_backend(p, H, "reference"),
+        "reference": p.run(horizon=H, backend="reference")[1],
         "adjoint": by_adjoint(p, H),
-        "reversible": by_backend(p, H, "cpu"),
-        "stored": by_backend(p, H, "cpu", "stored"),
+        "reversible": p.run(horizon=H, backend="cpu")[1],
+        "stored": p.run(horizon=H, backend="cpu", gradient="stored")[1],
     }
     for rung, gradients in rungs.items():
         for name, ours, g in zip(p.names(), gradients, expected, strict=True):
@@ -85,7 +74,8 @@ def test_every_implementation_is_the_sum_of_contributions(p, H):
 def test_triton_is_the_sum_of_contributions(case, gradient):
     p = Problem(**CASES[case] | {"N": 5, "lengths": [2, 5, 4] if case == "everything" else None}, dtype=DOUBLE)
     expected = contributions(p, 3.0)
-    for name, ours, g in zip(p.names(), by_backend(p.to(GPU), 3.0, "triton", gradient), expected, strict=True):
+    _, found = p.to(GPU).run(horizon=3.0, backend="triton", gradient=gradient)
+    for name, ours, g in zip(p.names(), found, expected, strict=True):
         torch.testing.assert_close(ours.cpu(), g, rtol=1e-9, atol=1e-9, msg=name)
 
 
@@ -96,9 +86,10 @@ def test_a_horizon_per_layer(backend, dtype, monkeypatch):
     N, horizon = 40 if backend == "cpu" or COMPILED else 5, [5.0, 1000.0, 1.0, 30.0]
     p = Problem(**CASES["everything"] | {"N": N, "lengths": [2, N, N - 1], "dt": 0.05}, dtype=dtype)
     p = p.to(GPU if backend == "triton" else "cpu")
-    reversible, stored = (by_backend(p, horizon, backend, gradient) for gradient in ("reversible", "stored"))
+    options = {"horizon": horizon, "backend": backend}
+    reversible, stored = (p.run(gradient=gradient, **options)[1] for gradient in ("reversible", "stored"))
     assert all(torch.equal(x, y) for x, y in zip(reversible, stored, strict=True))
-    exact = by_backend(p.to("cpu").double(), horizon, "reference")
+    _, exact = p.to("cpu").double().run(horizon=horizon, backend="reference")
     bound = 1e-10 if dtype == DOUBLE else 1e-4
     assert all(relative(x, y) < bound for x, y in zip(reversible, exact, strict=True))
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.problems import random_problems
-from unicornn import UnICORNN, functional
+from unicornn import UnICORNN
 from unicornn._ops.cpu import driver as cpu
 
 
@@ -20,16 +20,6 @@ def cut(count):
     return lambda N, b, m, L: [
         slice(g * b // min(b, count), (g + 1) * b // min(b, count)) for g in range(min(b, count))
     ]
-
-
-def run(p, gradient, horizon=None):
-    """Output, states, and all gradients: that of u, those of the initial state, those of the parameters."""
-    p = p.requiring_grad()
-    output, state = functional.unicornn(
-        p.u, functional.Weights(*p.weights), state=(p.y, p.z), gradient=gradient, backend="cpu", horizon=horizon,
-        **p.options,
-    )  # fmt: skip
-    return [output.detach(), *(t.detach() for t in state)], p.gradients(output, state)
 
 
 @settings(max_examples=25, deadline=None)
@@ -44,14 +34,14 @@ def test_groups_chunks_and_threads_change_no_bit_of_a_sequence(p, count, K, grad
     with pytest.MonkeyPatch.context() as patch:
         torch.set_num_threads(1)
         patch.setattr(cpu, "groups", cut(1))
-        numbers, gradients = run(p, gradient)
+        numbers, gradients = p.run(gradient=gradient, backend="cpu")
         try:
             patch.setattr(cpu, "groups", cut(count))
             patch.setattr(cpu, "LIMITS", cpu.LIMITS._replace(steps=K))
             found = []
             for threads in (1, 3):
                 torch.set_num_threads(threads)
-                found.append(run(p, gradient))
+                found.append(p.run(gradient=gradient, backend="cpu"))
         finally:
             torch.set_num_threads(before)
     alone, shared = found
