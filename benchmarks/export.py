@@ -23,11 +23,11 @@ import torch
 import typer
 
 from benchmarks import record
+from benchmarks.series import read_split
 from unicornn import UnICORNN, export
 from unicornn._ops import reference
 from unicornn.estimators import UnICORNNClassifier
 from unicornn.lab.bench._measure import seconds_per_call
-from unicornn.lab.fit import read
 
 STEPS, SERIES, BATCH = 2000, 200, 100
 BANKS = (
@@ -53,6 +53,15 @@ def error(layer: UnICORNN, u: torch.Tensor, dtype: torch.dtype) -> float:
     return float((h - layer(u)[0]).abs().max())
 
 
+def one_thread(path: Path) -> Any:
+    """The session of a file."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options)
+
+
 def microseconds(job: Callable[[], Any]) -> float:
     """Median time of a job of 2,000 steps, per step."""
     job()
@@ -61,17 +70,13 @@ def microseconds(job: Callable[[], Any]) -> float:
 
 def bank(name: str, folder: Path, path: Path) -> dict[str, Any]:
     """Agreement and speed of a bank's file on up to 200 test series of a dataset."""
-    import onnxruntime
-
-    train, test = (read(next(folder.glob(f"{name}_{part}.ts*"))) for part in ("TRAIN", "TEST"))
-    model = UnICORNNClassifier(random_state=0, n_jobs=1).fit(train.series, train.target)
+    split = read_split(folder, name)
+    model = UnICORNNClassifier(random_state=0, n_jobs=1).fit(split.X, split.y)
     start = time.process_time()
     export.onnx(model, path)
     seconds = time.process_time() - start
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(path), options)
-    X = test.series[:SERIES]
+    session = one_thread(path)
+    X = split.X_test[:SERIES]
     wanted = model.predict_proba(X)
     got = np.concatenate([session.run(None, {"u": x[:, None].astype(np.float32)})[0] for x in X])
     changed = model.predict_proba([x * (1 + 2.0**-23) for x in X])
@@ -102,8 +107,6 @@ def cpu_milliseconds(job: Callable[[], Any]) -> float:
 
 
 def main(data: record.Data, out: Path = record.RESULTS / "export.json") -> None:
-    import onnxruntime
-
     torch.manual_seed(0)
     torch.set_num_threads(1)
     exact = []
@@ -111,12 +114,10 @@ def main(data: record.Data, out: Path = record.RESULTS / "export.json") -> None:
         layer, u = UnICORNN(3, 64, 2, dt=dt, alpha=alpha).eval(), torch.randn(STEPS, 4, 3)
         errors = {str(dtype).removeprefix("torch."): error(layer, u, dtype) for dtype in (torch.float32, torch.float64)}
         exact.append({"setting": name, "dt": dt, "alpha": alpha, **errors})
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
     layer, u = UnICORNN(2, 128, 3).eval(), torch.randn(STEPS, 1, 2)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        sequence = onnxruntime.InferenceSession(str(export.onnx(layer, folder + "/a.onnx")), options)
-        step = onnxruntime.InferenceSession(str(export.onnx(layer, folder + "/b.onnx", "step")), options)
+        sequence = one_thread(export.onnx(layer, folder + "/a.onnx"))
+        step = one_thread(export.onnx(layer, folder + "/b.onnx", "step"))
         whole = {"u": u.numpy(), "lengths": torch.tensor([STEPS]).numpy()}
         zero = torch.zeros(3, 1, 128, dtype=torch.float64).numpy()
         one = {"u": u[0].numpy(), "y": zero, "z": zero}

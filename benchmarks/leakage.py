@@ -19,20 +19,14 @@ import typer
 
 from benchmarks import record
 from benchmarks.estimators import in_new_process
-from benchmarks.series import RATES, SAMPLES, Split
+from benchmarks.series import RATES, SAMPLES, Split, read_split
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.estimators._leakage import count_equal
 from unicornn.lab import tasks
 from unicornn.lab.data import Source
-from unicornn.lab.fit import read
 from unicornn.lab.tasks.bidmc import SAME_PATIENT, N
 
 EACH, LEFT_OUT = 20, 0.2  # windows of a recording; share of windows or patients
-
-
-def dataset(train: Path) -> Split:
-    a, b = (read(path) for path in (train, train.with_name(train.name.replace("_TRAIN", "_TEST"))))
-    return Split(a.series, np.asarray(a.target).astype(str), b.series, np.asarray(b.target).astype(str))
 
 
 def rates(rate: str, by: str, folder: Path) -> Split:
@@ -75,7 +69,9 @@ def measure_rates(rate: str, by: str, folder: Path) -> dict[str, Any]:
 
 
 def measure_dataset(train: Path) -> dict[str, Any]:
-    return measure(dataset(train))
+    split = read_split(train.parent, train.name.rpartition("_TRAIN")[0])
+    split.y, split.y_test = split.y.astype(str), split.y_test.astype(str)
+    return measure(split)
 
 
 def main(folder: Path, data: record.Data, out: Path = record.RESULTS / "leakage.json") -> None:

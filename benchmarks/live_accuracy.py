@@ -6,8 +6,6 @@ datasets were chosen by size. Nothing was chosen by the results.
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import torch
 import typer
 
 from benchmarks import record
+from benchmarks.series import archived_split
 from unicornn.estimators import UnICORNNClassifier
 
 NAMES = ("BeetleFly", "ECG200", "GunPointAgeSpan", "Lightning2", "OliveOil", "Plane", "Wine")
@@ -24,15 +23,12 @@ NAMES = ("BeetleFly", "ECG200", "GunPointAgeSpan", "Lightning2", "OliveOil", "Pl
 def main(data: record.Data, out: Path = record.RESULTS / "live_accuracy.json") -> None:
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
-    with tarfile.open(data / "ucr" / "ucr39.tar.xz") as archive:
-        parts = {member.name: archive.extractfile(member) for member in archive.getmembers()}
-        for name in NAMES:
-            tables = [np.loadtxt(io.BytesIO(parts[f"{name}_{split}.tsv"].read())) for split in ("TRAIN", "TEST")]  # type: ignore[union-attr]
-            (y, X), (test_y, test_X) = ((table[:, 0], table[:, 1:]) for table in tables)
-            scores = [
-                UnICORNNClassifier(live=live, random_state=0).fit(X, y).score(test_X, test_y) for live in (False, True)
-            ]
-            rows.append({"name": name, "default": scores[0], "live": scores[1]})
+    for name in NAMES:
+        split, row = archived_split(data / "ucr" / "ucr39.tar.xz", name), {"name": name}
+        for key, live in (("default", False), ("live", True)):
+            model = UnICORNNClassifier(live=live, random_state=0).fit(split.X, split.y)
+            row[key] = model.score(split.X_test, split.y_test)
+        rows.append(row)
     mean = {"name": "mean", **{key: float(np.mean([row[key] for row in rows])) for key in ("default", "live")}}
     record.save_results(out, "live_accuracy", {"seed": 0, "protocol": "test accuracy", "datasets": [*rows, mean]})
 

@@ -15,7 +15,6 @@ from unicornn.lab.data import Source
 from unicornn.lab.data._archives import members
 from unicornn.lab.data._formats import read_npz
 from unicornn.lab.fit import read
-from unicornn.lab.fit._data import Data
 
 UCR = (
     "ACSF1", "Computers", "EOGHorizontalSignal", "Earthquakes", "Haptics", "InsectEPGRegularTrain",
@@ -47,26 +46,26 @@ def padded(*parts: list[np.ndarray]) -> list[np.ndarray]:
 def splits(name: str, folder: Path) -> list[Split]:
     """The splits of a data set: one, or five folds of the worms."""
     if name in UCR:
-        return [_ucr(name, folder)]
+        return [archived_split(folder / "ucr" / "ucr8.tar.xz", name)]
     if name in UEA:
-        return [_split_of(*(read(folder / "uea" / f"{name}_{split}.ts") for split in ("TRAIN", "TEST")))]
+        return [read_split(folder / "uea", name)]
     if name == "worms44":
         return _worms(folder)
     return [_bearings(folder)] if name == "bearings" else [_rates(RATES[name], folder)]
 
 
-def _split_of(train: Data, test: Data) -> Split:
+def read_split(folder: Path, name: str) -> Split:
+    """The published split of a data set, from NAME_TRAIN and NAME_TEST as .ts or .tsv files."""
+    train, test = (read(next(folder.glob(f"{name}_{part}.ts*"))) for part in ("TRAIN", "TEST"))
     return Split(train.series, np.asarray(train.target), test.series, np.asarray(test.target))
 
 
-def _ucr(name: str, folder: Path) -> Split:
-    found = {}
-    for path, content in members(folder / "ucr" / "ucr8.tar.xz", f"{name}_TRAIN.tsv", f"{name}_TEST.tsv"):
-        with tempfile.TemporaryDirectory() as temporary:
-            own = Path(temporary) / Path(path).name
-            own.write_bytes(content)
-            found[own.stem.rpartition("_")[2]] = read(own)
-    return _split_of(found["TRAIN"], found["TEST"])
+def archived_split(archive: Path, name: str) -> Split:
+    """The same from .tsv files in an archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, content in members(archive, f"{name}_TRAIN.tsv", f"{name}_TEST.tsv"):
+            (Path(folder) / Path(path).name).write_bytes(content)
+        return read_split(Path(folder), name)
 
 
 def _recordings(path: Path) -> tuple[list[np.ndarray], Any]:
