@@ -92,7 +92,7 @@ def test_page_of_a_run_with_a_file(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("model", "file", "target", "name"),
-    [("bank", "whole", "kind", "model"), ("classes", "narrow", "kind", "X"), ("classes", "gaps", "kind", "X"),
+    [("bank", "narrow", "kind", "X"), ("classes", "narrow", "kind", "X"), ("classes", "gaps", "kind", "X"),
      ("classes", "whole", "wrong", "target"), ("numbers", "whole", "kind", "target")],
 )  # fmt: skip
 def test_models_and_files_that_are_rejected(folder, tmp_path, model, file, target, name):
@@ -118,6 +118,13 @@ def test_onnx_file_of_a_bank(folder, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     unicornn("export", folder / "bank", "--to", tmp_path / "a.onnx")
     assert [each.name for each in onnxruntime.InferenceSession(tmp_path / "a.onnx").get_inputs()] == ["u"]
+
+
+def test_page_and_script_of_a_bank(folder, tmp_path):
+    unicornn("show", folder / "bank", folder / "whole.npz", "--target", "kind", "--out", tmp_path / "page.html")
+    assert "new Bank" in (tmp_path / "page.html").read_text()
+    assert "wrote" in unicornn("export", folder / "bank", "--to", tmp_path / "bank.js")
+    assert "<b>" in (tmp_path / "bank.js").read_text()
 
 
 @pytest.mark.slow

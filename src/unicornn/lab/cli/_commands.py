@@ -308,7 +308,7 @@ def write_show(
     data: options.DataFolder = None,
     reading: dict[str, Any],
 ) -> None:
-    """Write an HTML page in which the network runs on samples of its data, forwards and backwards."""
+    """Write an HTML page in which the model runs on samples of its data."""
     from unicornn.lab.show import write_file_page, write_run_page
 
     if file is None:
@@ -327,16 +327,23 @@ def write_show(
 @app.command("export")
 def export_model(
     model: options.AnyModel,
-    to: Annotated[Path, typer.Option(help="ONNX file.")] = Path("model.onnx"),
+    to: Annotated[Path, typer.Option(help="ONNX file, or .js for the default classifier.")] = Path("model.onnx"),
     kind: Annotated[str, typer.Option(help="sequence, or step for streams.")] = "sequence",
     task: options.TaskFile = None,
 ) -> None:
-    """Export the network as an ONNX file, and compare it with PyTorch in onnxruntime."""
+    """Export the model as an ONNX file, and compare it with PyTorch in onnxruntime; or as JavaScript."""
     from unicornn import load_model
-    from unicornn.export import onnx
 
-    with console.status("Exporting and comparing"):
-        path = onnx(load_model(model, task=options.task_named(task)), to, kind)
+    loaded = load_model(model, task=options.task_named(task))
+    if to.suffix == ".js":
+        from unicornn.lab.show import write_script
+
+        path = write_script(loaded, to)
+    else:
+        from unicornn.export import onnx
+
+        with console.status("Exporting and comparing"):
+            path = onnx(loaded, to, kind)
     print_line(f"wrote {escape(str(path))}")
 
 

@@ -115,11 +115,16 @@ def write_page(
         f"{stack} of {rnn.hidden_size} undamped oscillators, driven by {d} channel{'s' if d > 1 else ''}; "
         f"{models.count(network):,} parameters; readout: {network.readout!r}"
     )
-    scripts = (resources.files("unicornn.lab.show").joinpath(name) for name in ("network.js", "player.js"))
     return _render.write_page(
         Path(path), "show.html", title=title, subtitle="; ".join(filter(None, (subtitle, note))), data=data,
-        script="\n".join(script.read_text(encoding="utf-8") for script in scripts),
+        script=read_scripts("network.js", "canvas.js", "player.js"),
     )  # fmt: skip
+
+
+def read_scripts(*names: str) -> str:
+    """Scripts of this folder, one after the other."""
+    folder = resources.files("unicornn.lab.show")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
 def _network_data(network: models.Network, rnn: UnICORNN, d: int) -> dict[str, Any]:

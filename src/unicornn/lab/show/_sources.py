@@ -15,6 +15,7 @@ from unicornn.errors import BadValue
 from unicornn.lab._run_folder import Run
 from unicornn.lab.data import Source
 from unicornn.lab.fit._data import Data
+from unicornn.lab.show._bank import bank_data, write_bank_page
 from unicornn.lab.show._page import Sample, write_page
 from unicornn.lab.tasks import Task
 from unicornn.lab.tasks._checked import load_checked
@@ -88,8 +89,9 @@ def write_file_page(
     """Writes the page of a saved model, with series from a file; if there are classes, of as many as possible.
 
     Args:
-        model: Folder written by ``unicornn fit --model network`` or ``unicornn train``, or an estimator. An estimator
-            standardises the series as in ``fit``; the network of a run receives them as they are in the file.
+        model: Folder written by ``unicornn fit`` or ``unicornn train``, or an estimator, with a bank only a
+            classifier. An estimator standardises the series as in ``fit``; the network of a run receives them as they
+            are in the file.
         data: Series read by ``unicornn.lab.fit.read``.
         path: HTML file to write.
         title: Heading of the page.
@@ -116,6 +118,8 @@ def write_file_page(
     model = model if is_estimator(model) else load_model(model, task=task)
     network, series, note = model, data.series, ""
     classes = None
+    if is_estimator(model) and "bank" in model.models_:
+        return _write_bank_page(model, data, path, title, samples)
     if is_estimator(model):
         network = FittedNetwork.from_estimator(model, "the page", gaps=True)
         classes = network.names.get("classes")
@@ -133,6 +137,17 @@ def write_file_page(
         for i in _chosen(targets, samples, classes is not None)
     ]
     return write_page(network, shown, path, title=title, classes=classes, note=note)
+
+
+def _write_bank_page(model: Any, data: Data, path: str | Path, title: str, samples: int) -> Path:
+    classes = bank_data(model)["classes"]
+    if model.channel_names_ is not None:
+        data.check_channels(model.channel_names_)
+    targets = _targets(data, classes)
+    i = _chosen(targets, samples, classify=True)
+    return write_bank_page(
+        model, [data.series[k] for k in i], [data.ids[k] for k in i], [targets[k] for k in i], Path(path), title
+    )
 
 
 def _targets(data: Data, classes: list[str] | None) -> list[float | None]:

@@ -2,13 +2,9 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const network = new Network(data.network), classify = data.classes !== null;
-const $ = id => document.getElementById(id);
 const SPEEDS = data.speeds;  // steps per frame
 let speed = data.speed, playing = false, direction = 1, credit = 0, pending = 0, sample = data.samples[0];
 
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const HUES = [207, 19, 150, 272, 44, 340, 187, 230];  // hue of each channel
-const bright = () => matchMedia("(prefers-color-scheme: dark)").matches ? 62 : 40;
 const heat = share => `hsl(${230 - 200 * share} 75% ${bright()}%)`;
 
 function addCanvas(heading, about, label) {
@@ -41,47 +37,15 @@ const order = network.layers.map(layer => [...layer.a.keys()].sort((i, j) => lay
 const span = network.layers.map(() => 0.1);
 
 data.samples.forEach((each, i) => $("sample").append(new Option(each.name, i)));
-const rows = (classify ? data.classes : data.outputs).map((name, k) => {
-  const row = document.createElement("div"), label = document.createElement("span");
-  const track = document.createElement("div"), fill = document.createElement("div"), number = document.createElement("span");
-  row.className = "answer"; track.className = "track"; fill.className = "fill"; number.className = "number";
-  label.textContent = name;
-  track.append(fill);
-  row.append(label, track, number);
-  $("answers").append(row);
-  return {row, fill, number};
-});
-
-function context(canvas) {
-  const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = 150;
-  if (canvas.width !== Math.round(width * ratio)) { canvas.width = Math.round(width * ratio); canvas.height = height * ratio; }
-  canvas.style.height = height + "px";
-  const g = canvas.getContext("2d");
-  g.setTransform(ratio, 0, 0, ratio, 0, 0);
-  g.clearRect(0, 0, width, height);
-  return [g, width, height];
-}
+const rows = (classify ? data.classes : data.outputs).map(addAnswer);
 
 function drawSignal() {
   const [g, width, height] = context($("signal")), d = network.d, u = network.u, steps = u.length / d;
   const now = Math.min(network.n * network.stride, steps);
-  let low = Infinity, high = -Infinity;
-  for (const v of u) { low = Math.min(low, v); high = Math.max(high, v); }
-  const scale = (height - 8) / (high - low || 1);
-  for (let i = 0; i < d; i++) {
-    for (const [from, to, alpha] of [[0, steps, 0.25], [0, now, 1]]) {
-      g.globalAlpha = alpha;
-      g.strokeStyle = `hsl(${HUES[i % HUES.length]} 75% ${bright()}%)`;
-      g.beginPath();
-      const stride = Math.max(1, Math.floor(steps / width / 4));
-      for (let n = from; n < to; n += stride) {
-        const x = n / Math.max(steps - 1, 1) * width, y = height - 4 - (u[n * d + i] - low) * scale;
-        n === from ? g.moveTo(x, y) : g.lineTo(x, y);
-      }
-      g.stroke();
-    }
-  }
+  g.globalAlpha = 0.25;
+  drawLines(g, width, height, u, d, steps);
   g.globalAlpha = 1;
+  drawLines(g, width, height, u, d, now);
   g.fillStyle = colour("--quiet");
   g.fillRect(now / Math.max(steps, 1) * width, 0, 1, height);
 }
