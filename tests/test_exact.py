@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -178,3 +179,17 @@ def test_threads_may_use_the_layer_concurrently():
         first, *others = pool.map(run, range(8))
     for other in others:
         torch.testing.assert_close(other, first, rtol=1e-4, atol=1e-5)
+
+
+def test_memory_mapped_input(tmp_path):
+    """The sequence stays on disk and is never read as a whole."""
+    N = 30_000
+    on_disk = np.memmap(tmp_path / "u.bin", dtype=np.float32, mode="w+", shape=(N, 1, 3))
+    on_disk[:] = np.random.default_rng(0).standard_normal((N, 1, 3))
+    on_disk.flush()
+    u = torch.from_file(str(tmp_path / "u.bin"), size=N * 3).view(N, 1, 3)
+    layer = UnICORNN(3, 5, 2)
+    output, state = layer(u, output="last")
+    output.sum().backward()
+    assert not layer.inverse(u, state).y.any()
+    assert torch.equal(layer(torch.from_numpy(np.array(on_disk)), output="last")[0], output)

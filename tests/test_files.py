@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
-from unicornn._files import atomic_write, write_json
+from unicornn._files import atomic_write, atomic_write_all, write_json
 
 DEAD = 4_194_305  # larger than any process number of Linux
 HOST = socket.gethostname()
@@ -50,3 +51,18 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path):
         raise KeyboardInterrupt
     assert json.loads(path.read_text()) == {"a": 1}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_threads_writing_several_files_leave_those_of_one_thread(tmp_path, monkeypatch):
+    replace, other = os.replace, threading.Thread(target=atomic_write_all, args=(tmp_path, {"a": b"y", "b": b"y"}))
+
+    def interrupted(source, path):
+        replace(source, path)
+        if path.name == "a" and threading.current_thread() is not other:  # between the first thread's two files
+            other.start()
+            other.join(0.5)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    atomic_write_all(tmp_path, {"a": b"x", "b": b"x"})
+    other.join()
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()

@@ -119,6 +119,16 @@ def test_any_layers_in_both_stages(model):
     assert count(network) == sum(p.numel() for p in network.parameters())
 
 
+def test_frames_of_frames():
+    first = Frames(oscillators(1, 8, 16), 16, 8)
+    second = Frames(oscillators(8, 6, 10), 10, 5)
+    network = Classifier(UnICORNN(6, 4), 2, frames=[first, second], readout="state")
+    output = network(torch.randn(400, 3, 1))
+    output.sum().backward()
+    assert network.steps(torch.randn(400, 3, 1))[0].shape == (10, 3, 6)
+    assert first.layers[0].V[0].grad.abs().sum() > 0
+
+
 @pytest.mark.slow
 def test_a_million_steps_by_frames_of_frames():
     """Memory for gradients is that of the features, and the gradients of the first samples are neither 0 nor huge."""

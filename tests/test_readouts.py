@@ -70,9 +70,9 @@ def test_moments_of_inputs_are_those_of_each_sequence(lengths):
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
 @pytest.mark.parametrize("pool", ["mean", "concat", "moments"])
 @pytest.mark.parametrize("from_rest", [False, True])
-def test_energies_of_segments_and_final_states(model, pool, from_rest):
+def test_energies_of_segments(model, pool, from_rest):
     """The features of a batch are those of each sequence alone, run up to each cut, or from cut to cut."""
-    readout = Energy(segments=3, pool=pool, from_rest=from_rest) + FinalState()
+    readout = Energy(segments=3, pool=pool, from_rest=from_rest)
     net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": readout}).double().eval()
     u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
     got = raw_features(net, u, lengths)
@@ -90,8 +90,7 @@ def test_energies_of_segments_and_final_states(model, pool, from_rest):
         every = torch.stack(at)
         moments = torch.cat([every.mean(0), (every.var(0, correction=0) + ENERGY_FLOOR).sqrt()])
         expected = {"concat": every.flatten(), "mean": every.mean(0), "moments": moments}[pool]
-        last = torch.cat([t[l, 0] for t in state for l in range(2)])
-        torch.testing.assert_close(got[i], torch.cat([expected, last]), atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
@@ -112,11 +111,10 @@ def test_gradients(gradient, options):
 
 
 @pytest.mark.parametrize("readout", [Energy(), Energy(segments=2, pool="moments", from_rest=True)])
-@pytest.mark.parametrize("shape", [(8, 3, 2), (2, 1, 2)])
 @pytest.mark.parametrize("level", [0.0, 1.0])
-def test_gradients_are_finite_at_rest_and_for_equal_segments(readout, level, shape):
+def test_gradients_are_finite_at_rest_and_for_equal_segments(readout, level):
     net = Classifier(UnICORNN(2, 4, 2), 3, readout=readout)
-    net(torch.full(shape, level)).sum().backward()
+    net(torch.full((8, 3, 2), level)).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
@@ -157,6 +155,15 @@ def test_all_segments_have_the_same_dropout_mask():
     torch.testing.assert_close(at_cuts[:, -100:], raw_features(undivided, u))
 
 
+@pytest.mark.parametrize("readout", ["energy", "state"])
+def test_one_step_and_a_batch_of_one(readout):
+    net = Classifier(UnICORNN(2, 5), 4, readout=readout)
+    for mode in (net.train, net.eval):
+        mode()
+        assert net(torch.randn(1, 1, 2)).isfinite().all()
+        assert net(torch.randn(1, 3, 2)).isfinite().all()
+
+
 def test_standardise_by_each_batch():
     norm, x = Standardise(4), 3 + 2 * torch.randn(1000, 4)
     for _ in range(100):
@@ -186,6 +193,32 @@ def test_standardise_by_the_first_batches():
     torch.testing.assert_close(norm.eval()(later), expected)
     network = Classifier(UnICORNN(2, 4), 3, readout=FinalState(norm="start") + Energy())
     assert {name: norm.norm for name, norm in network.features.norms.items()} == {"energy": "batch", "state": "start"}
+
+
+@pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
+def test_the_final_state_is_that_of_each_sequence_alone(model):
+    net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": "state"}).double().eval()
+    norm = net.features.norms["state"]
+    norm.running_mean.uniform_(-1, 1)
+    norm.running_var.uniform_(0.1, 2)
+    u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
+    got = net.features(net.rnn, u, lengths)
+    for i, n in enumerate(lengths.tolist()):
+        _, state = net.rnn(u[:n, i : i + 1])
+        own = torch.cat([t[l, 0] for t in state for l in range(2)])
+        expected = (own - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
+        torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("from_rest", [False, True])
+def test_the_final_state_after_segments_is_that_of_the_last(from_rest):
+    net = Classifier(UnICORNN(2, 5, 2), 4, readout=Energy(3, from_rest) + FinalState()).double().eval()
+    u, lengths = torch.randn(12, 2, 2, dtype=torch.float64), torch.tensor([12, 6])
+    got = raw_features(net, u, lengths)
+    assert got.shape == (2, 10 + 20)
+    for i, n in enumerate(lengths.tolist()):
+        _, state = net.rnn(u[2 * n // 3 if from_rest else 0 : n, i : i + 1])
+        torch.testing.assert_close(got[i, 10:], torch.cat([*state.y[:, 0], *state.z[:, 0]]))
 
 
 def test_mirrored_energies_do_not_depend_on_the_sign():

@@ -40,6 +40,15 @@ def equal(a, b):
     return all((x is None and y is None) or torch.equal(x, y) for x, y in pairs)
 
 
+def test_a_state_is_a_tuple():
+    y, z = torch.zeros(1, 2, 3), torch.ones(1, 2, 3)
+    state = State(y, z)
+    assert tuple(state) == (y, z)
+    assert state[1] is state.z is z
+    assert isinstance(state, tuple)
+    assert state.map(lambda t: t + 1).y.max() == 1
+
+
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @torch.no_grad()

@@ -58,6 +58,14 @@ def test_seeds_of_neighbours_differ():
     assert len({derive_seed(a, b) for a in range(-1, 40) for b in range(-1, 40)}) == 41**2
 
 
+def test_sequences_are_cut_to_the_longest_of_a_batch():
+    split = Sequences(torch.arange(30.0).view(3, 10, 1), torch.zeros(3), torch.tensor([3, 5, 2]))
+    batch, last = (split.batch(share.indices, -1) for share in Batches(3, 2).shares(-1))
+    assert batch.u.shape == (5, 2, 1)
+    assert last.u.shape == (2, 1, 1)
+    assert batch.lengths.tolist() == [3, 5]
+
+
 def test_sequences_need_as_many_targets():
     with pytest.raises(BadValue, match=r"^target: "):
         Sequences(torch.zeros(3, 4, 1), torch.zeros(2))

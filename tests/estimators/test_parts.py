@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from unicornn import load_model
 from unicornn.errors import BadType, BadValue
-from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor, _parts, _sums
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor, _parts, _sums
 from unicornn.estimators._parts import Sample
 from unicornn.estimators._ridge import Ridge
 from unicornn.estimators._sums import Basis, Sums
@@ -168,3 +168,12 @@ def test_a_sample_does_not_depend_on_the_order(order, most):
         assert found.y.tolist() == expected.y.tolist()
         assert set(found.y) == {"a", "b", "c"}
     assert merged.is_complete == (most == 12)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_features_do_not_depend_on_other_series(d):
+    series = [rng.normal(size=(n, d)) for n in rng.integers(5, 70, 20)]
+    bank = OscillatorBank(4, random_state=0).fit(series)
+    together = bank.transform(series)
+    for count in (1, 2, 13):
+        assert np.array_equal(bank.transform(series[:count]), together[:count])

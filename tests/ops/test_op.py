@@ -74,6 +74,17 @@ def test_compile_takes_the_layer_whole(gradient):
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+def test_export_takes_the_layer_as_one_op():
+    layer = UnICORNN(3, 4, 2).eval()
+    u = torch.randn(6, 2, 3)
+    program = torch.export.export(layer, (u,))
+    ops = [str(node.target) for node in program.graph.nodes if "unicornn" in str(node.target)]
+    assert ops == ["unicornn.forward.default"]
+    output, state = program.module()(u)
+    assert torch.equal(output, layer(u)[0])
+    assert torch.equal(state.grid, layer(u)[1].grid)
+
+
 def test_input_changed_in_place_is_noticed():
     layer = UnICORNN(3, 4)
     u = torch.randn(6, 2, 3)

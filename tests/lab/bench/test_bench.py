@@ -25,6 +25,24 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only the returned function moves."""
+    now = [0.0]
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
+
+    def takes(seconds, name="", log=None):
+        def f():
+            now[0] += seconds
+            if log is not None:
+                log.append(name)
+
+        return f
+
+    return takes
+
+
 def test_candidates_are_those_of_fig_2(monkeypatch):
     monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda name: name)
     candidates = find_candidates()
@@ -48,6 +66,13 @@ def test_wrong_arguments_are_named(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         bench(**TINY | {"models": [], "out": tmp_path} | arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_rounds_alternate_after_a_warm_up(clock):
+    log = []
+    times = measure.rounds(clock(1.0, "ours", log), clock(3.0, "theirs", log), limit=1000.0)
+    assert times == [(1.0, 3.0)] * measure.ROUNDS
+    assert log == ["ours", "theirs", "ours"] * (measure.ROUNDS + 1)
 
 
 def test_a_killed_bench_is_resumed(tmp_path, monkeypatch):
@@ -120,3 +145,14 @@ def test_a_model_that_fails_does_not_stop_the_others(tmp_path, in_this_process, 
     (row,) = [line for line in result_table(result).splitlines() if line.startswith("gru")]
     assert row.count("failed") == 11, "time, forward, their ratios and memory at two lengths, and its growth"
     assert "gru" not in (tmp_path / "bench.partial.json").read_text(), "only failed jobs are repeated"
+
+
+@pytest.mark.slow
+def test_memory_grows_with_the_length_unless_reversible():
+    candidates = find_candidates(["lstm"])
+
+    def MiB(name, N):
+        return jobs.run_in_process(Job(kind="memory", **candidates[name], N=N, b=64, d=4, m=64))["MiB"]
+
+    for name, grows in (("unicornn, reversible", False), ("unicornn, stored", True), ("lstm", True)):
+        assert (MiB(name, 4000) > 2 * MiB(name, 1000)) == grows, name

@@ -47,6 +47,22 @@ def test_a_change_below_a_folder_makes_them_again(cached, tmp_path):
     assert load(path=folder) == 2
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        lambda file: (file.parent / "names").unlink(),
+    ],
+)
+def test_a_damaged_cache_is_made_again(cached, damage):
+    source, load = cached
+    load()
+    [file] = source.cache.glob("name-*/a.npy")
+    damage(file)
+    assert [load(), load()] == [2, 2]
+
+
 def test_missing_files_are_listed(tmp_path):
     files = [File(f"folder/{i}", also=(f"{i}.xz",), about="from somewhere") for i in range(10)]
     (tmp_path / "3.xz").touch()

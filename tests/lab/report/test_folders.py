@@ -1,10 +1,13 @@
 """Runs are found, each once; a broken file is named."""
 
 import pytest
+import torch
 
 from tests.lab.report.helpers import write_run
+from unicornn import functional
 from unicornn.lab.errors import NotARun
 from unicornn.lab.report import find_runs, report
+from unicornn.lab.report._folders import run_time_steps
 
 
 def test_runs_are_found_at_any_depth_and_counted_once(tmp_path):
@@ -26,3 +29,15 @@ def test_folders_without_runs(tmp_path):
     for name in ("empty", "missing"):
         with pytest.raises(NotARun, match=name):
             report([tmp_path / name], tmp_path / "report.html")
+
+
+def test_time_steps_are_those_of_the_weights(tmp_path):
+    run = write_run(tmp_path / "run")
+    c = [torch.linspace(-4 + l, 2, 8) for l in range(3)]
+    assert torch.equal(run_time_steps(run), functional.time_steps(c, [0.1, 0.2, 0.4]))
+    default = write_run(tmp_path / "default", model_options={"hidden_size": 8})
+    assert torch.equal(run_time_steps(default), functional.time_steps(c, 0.1))
+    (run.path / "best.safetensors").unlink()
+    assert run_time_steps(run) is None
+    with pytest.raises(NotARun, match="wrong"):
+        run_time_steps(write_run(tmp_path / "wrong", model_options={"dt": [0.1, 0.2]}))

@@ -145,3 +145,9 @@ def test_every_run_can_be_repeated_from_the_page(page):
     assert "unicornn train classify --seed 3" in page.text
     for text in ('"lr": 0.001', '"alpha": 1.0', '"weights_sha256": "0000', '"torch": "2.6"'):
         assert text in page.text
+
+
+def test_the_same_runs_make_the_same_page(tmp_path):
+    write_run(tmp_path / "run")
+    first = report([tmp_path / "run"], tmp_path / "1.html").read_bytes()
+    assert first == report([tmp_path / "run"], tmp_path / "2.html").read_bytes()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.lab.tasks import helpers
-from unicornn.errors import BadValue
+from unicornn.errors import BadValue, CorruptData
 from unicornn.lab.tasks.bearings import FILE, TASK
 
 LOADS = {"train": (0, 1), "valid": (2,), "test": (3,)}
@@ -65,3 +65,20 @@ def test_validation_on_the_end_of_the_training_recordings(bearings_source):
 def test_a_window_must_fit(bearings_source):
     with pytest.raises(BadValue, match=r"^window: "):
         load(bearings_source[0], window=200)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": None}, "labels"),
+        ({"lengths": lambda lengths: lengths + 1}, "as many values"),
+        ({"values": lambda values: np.where(np.arange(len(values)) == 3, np.nan, values)}, "finite values, got 1"),
+    ],
+)
+def test_a_damaged_file_is_named(bearings_source, change, message):
+    path = bearings_source[0].data / FILE.path
+    arrays = dict(np.load(path))
+    change = {name: value(arrays[name]) if callable(value) else value for name, value in change.items()}
+    np.savez(path, **{name: value for name, value in (arrays | change).items() if value is not None})
+    with pytest.raises(CorruptData, match=rf"bearings\.npz: .*{message}"):
+        load(bearings_source[0])

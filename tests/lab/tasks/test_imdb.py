@@ -1,9 +1,12 @@
 """IMDB: tokens, vocabulary, vectors, padding."""
 
+import shutil
+
 import pytest
 import torch
 
 from tests.lab.tasks import helpers
+from unicornn.errors import CorruptData
 from unicornn.lab.tasks import imdb
 from unicornn.lab.tasks.imdb import TASK, _tokenise
 from unicornn.lab.training import resolve
@@ -52,6 +55,20 @@ def test_padding_may_be_part_of_the_input(small_imdb):
     assert torch.equal(padded.u, honoured.u)
     assert padded.u.shape[0] == honoured.lengths.max()
     assert ((padded.u == imdb.PAD).sum(0) == len(padded.u) - honoured.lengths).all()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "test/neg, got 19, the last is 19"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), r"7_2\.txt"),
+        (lambda path: shutil.rmtree(path.parent), "test/neg, got 0, the last is missing"),
+    ],
+)
+def test_damaged_reviews(small_imdb, damage, message):
+    damage(small_imdb.data / "imdb/aclImdb/test/neg/7_2.txt")
+    with pytest.raises(CorruptData, match=message):
+        helpers.load(TASK, small_imdb)
 
 
 @pytest.mark.parametrize(

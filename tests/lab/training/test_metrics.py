@@ -8,6 +8,13 @@ import torch
 from unicornn._training.trainer import mean_loss
 from unicornn.lab.tasks import Batch
 from unicornn.lab.training._metrics import batch_sums, loss_and_metric, per_target
+from unicornn.lab.training._trainer import relative_rate
+
+
+def test_the_papers_schedule_drops_once():
+    assert [relative_rate("step", 0.0, epoch, 2) for epoch in range(4)] == [1, 1, 0.1, 0.1]
+    assert relative_rate("step", 0.9, 500, 0) == 1
+    assert relative_rate("constant", 0.9, 500, 2) == 1
 
 
 def test_metrics_are_over_samples_not_batches():
