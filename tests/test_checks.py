@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from unicornn import UnICORNN, UnICORNNCell
+from unicornn import UnICORNN, UnICORNNCell, functional
+from unicornn.functional import Weights
 
 NAN, INF = float("nan"), float("inf")
 
@@ -29,11 +30,11 @@ def test_arguments_that_contradict_each_other(bidirectional):
         layer.inverse(u[:, 0], (zero[:, 0], zero[:, 0]), [6])
 
 
-<<<<<<< HEAD
 def test_a_bidirectional_layer_has_no_single_steps():
     with pytest.raises(ValueError, match=r"^step: expected"):
         UnICORNN(3, 4, bidirectional=True).step(u[0])
-=======
+
+
 @torch.no_grad()
 def test_the_fast_step_never_reads_invalid_memory():
     """It works on addresses, so mismatched tensors must take the path that checks them."""
@@ -51,23 +52,6 @@ def test_the_fast_step_never_reads_invalid_memory():
     layer.c[1].data[0] = NAN
     with pytest.warns(RuntimeWarning, match="not finite"):
         layer.step(x, state)
-
-
-def test_arguments_of_the_functions():
-    w, V, b, c = [torch.rand(4)] * 2, [torch.rand(4, 3), torch.rand(4, 4)], [torch.rand(4)] * 2, [torch.rand(4)] * 2
-    good = Weights(w, V, b, c)
-    for input, weights, options, error, name in (
-        (u, Weights(w, V[:1], b, c), {}, ValueError, "w, V, b, c"),
-        (u, Weights(w, [V[0]] * 2, b, c), {}, ValueError, r"V\[1\]"),
-        (u, Weights(w, V, b, c, [None, torch.rand(4, 3)]), {}, ValueError, "Lambda"),
-        (u, good, {"mask": torch.ones(2, 2)}, ValueError, "mask"),
-        (u, tuple(good), {}, TypeError, "weights"),
-    ):
-        with pytest.raises(error, match=f"^{name}: expected"):
-            functional.unicornn(input, weights, **options)
-    with pytest.raises(ValueError, match=r"^input: expected"):
-        functional.step(u, good)
->>>>>>> 9f13a5d (Tests: checks of archives, caches, checkpoints, formats and compiled GPU kernels are back)
 
 
 @pytest.mark.parametrize("make", [lambda: UnICORNN(3, 4, 2), lambda: UnICORNNCell(3, 4)], ids=["layer", "cell"])
