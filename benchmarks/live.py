@@ -115,7 +115,7 @@ def corrections() -> list[dict[str, Any]]:
 def main(out: Path = record.RESULTS / "live.json") -> None:
     torch.set_num_threads(1)
     protocol = (
-        f"bank: {KEYS} sequences of one channel, live=True, fitted to series of {STEPS} steps; "
+        f"CPU time; bank: {KEYS} sequences of one channel, live=True, fitted to series of {STEPS} steps; "
         f"corrections: d=2, m=64, L=2, {SEQUENCES:,} sequences of {MINUTE} samples, {CORRECTED} random corrections"
     )
     record.save_results(out, "live", {"seed": 0, "protocol": protocol, "bank": bank(), "corrections": corrections()})
