@@ -142,6 +142,8 @@ def test_every_feature_has_a_name_and_a_kind():
     assert len(set(names)) == len(names) == len(kinds) == bank.transform(X).shape[1]
     assert all(("lead" in name or "in_phase" in name) == (kind == 1) for name, kind in zip(names, kinds, strict=True))
     assert names[kinds == 2][-1] == "channel2_max_at"
+    assert {name.split("_logE")[0] for name in names[kinds == 3]} == {f"w{W}_scaled_increments" for W in bank.windows_}
+    assert {name.rpartition("_")[2] for name in names[kinds == 3]} == {"deviation", "crossings"}
 
 
 def test_summary_statistics_of_each_channel():

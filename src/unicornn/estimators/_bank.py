@@ -20,6 +20,7 @@ from unicornn.estimators._series import Scaling, Series, SeriesSet, naming_error
 from unicornn.estimators._transformer import SeriesTransformer
 
 LEVEL_WINDOWS = 4096  # windows from which the levels of a layer are estimated
+FREE = ("_deviation", "_crossings")  # pools
 SERIES_AT_ONCE = 128  # of which a thread runs one layer
 Tell = Callable[[float], None]
 
@@ -171,7 +172,11 @@ class OscillatorBank(SeriesTransformer):
         return np.asarray(names, dtype=object)
 
     def _feature_kinds(self) -> np.ndarray:
-        """Kind of each feature, (p,): 0 for single oscillators, 1 for pairs, 2 for summary statistics."""
-        counts = [(int(layer.view.pairs), len(pooled_names(layer, list(self.quantiles)))) for layer in self._layers]
-        counts.append((2, len(self._summary_names) * self.n_channels_))
-        return np.repeat(*np.transpose(counts))
+        """Kind of each feature, (p,): 0 for single oscillators, 1 for pairs, 2 for summary statistics; 3 for deviations
+        and crossings of standardised increments, which tell frequencies whatever the amplitude."""
+        kinds = []
+        for layer in self._layers:
+            names = pooled_names(layer, list(self.quantiles))
+            free = layer.view.kind == "scaled_increments"
+            kinds += [3 if free and name.endswith(FREE) else int(layer.view.pairs) for name in names]
+        return np.array(kinds + [2] * (len(self._summary_names) * self.n_channels_))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from unicornn.readouts import parse
 
 MODELS = ("bank", "network", "both")
 FIT_PART = 0.2  # of the time for a bank's features, spent on drawing the oscillators and their levels
-KIND_WEIGHTS = ((1.0,), (0.0, 10.0), (1.0, 64.0))  # candidates for the bank's kinds of features; see Ridge
 
 
 @dataclass(eq=False, repr=False)
@@ -59,6 +58,8 @@ class Estimator(Parts, Saved, SeriesTransformer):
     warm_start: bool = False
 
     # Implemented by the subclasses, which know their targets
+
+    _kind_weights: ClassVar[tuple[tuple[float, ...], ...]]  # candidates for the bank's kinds of features; see Ridge
 
     def _learn_targets(self, y: Any, weights: np.ndarray) -> np.ndarray:
         """Checks and encodes the targets of ``fit``, and stores what ``_encode`` needs."""
@@ -188,7 +189,7 @@ class Estimator(Parts, Saved, SeriesTransformer):
             with self._threads(), progress_bar(name, 1.0, enabled=bool(self.verbose)) as tell:
                 bank._fit_series(scaled, lambda done: tell(FIT_PART * done))
                 F = bank._features(scaled, lambda done: tell(FIT_PART + (1 - FIT_PART) * done))
-            ridge = Ridge.fit(F, Y, weights, groups, self._seed, bank._feature_kinds(), KIND_WEIGHTS)
+            ridge = Ridge.fit(F, Y, weights, groups, self._seed, bank._feature_kinds(), self._kind_weights)
             if i == 0 or clearly_smaller(ridge.errors, self._ridge.errors):
                 self.scale_, self._bank, self._ridge = scale, bank, ridge
                 if valid is not None:

@@ -94,6 +94,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     class_weight: Any = None
 
+    _kind_weights = ((1.0,), (0.0, 10.0), (1.0, 64.0), (1.0,))
+
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Fits the bank to these series and those of earlier calls, or trains the network for one epoch.
 

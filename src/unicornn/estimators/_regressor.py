@@ -39,6 +39,9 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         True
     """
 
+    # More weight on kind 3 reduces errors where the target is a frequency. For classes it gained nothing.
+    _kind_weights = ((1.0,), (0.0, 10.0), (1.0, 64.0), (1.0, 64.0))
+
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fits the bank to these series and those of earlier calls, or trains the network for one epoch.
 
