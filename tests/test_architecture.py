@@ -1,4 +1,4 @@
-"""The library doesn't need the lab; nothing in the package executes data; functions have few parameters."""
+"""The library doesn't need the lab; nothing in the package executes data."""
 
 import ast
 import importlib.metadata
@@ -95,23 +95,3 @@ PRIVATE = re.compile(r"\btorch(\.\w+)*\._[a-z]|\bnumba\.(core|np)\b|from torch\S
 def test_private_apis_are_used_in_one_module_each():
     users = {path.name for path in ROOT.rglob("*.py") if PRIVATE.search(path.read_text())}
     assert users == {"_torch_internals.py", "_numba_internals.py"}
-
-
-MAX_PARAMETERS = 10
-"""Parameters of a function, keyword-only ones excepted."""
-
-
-def crowded(name):
-    for node in ast.walk(TREES[name]):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list):
-            continue  # launched by keyword
-        ignored = ("self", "cls", "ctx", "typingctx")
-        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ignored]
-        if len(names) > MAX_PARAMETERS:
-            yield f"{name}: {node.name}({', '.join(names)})"
-
-
-def test_no_function_takes_more_than_ten_parameters():
-    assert not [text for name in TREES for text in crowded(name)]

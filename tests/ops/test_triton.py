@@ -27,7 +27,7 @@ def tanh_of(v, t, B: tl.constexpr):
 
 
 @triton.jit
-def increments(t, Y, Z, a, κ, kick, drift, real, numbers, B: tl.constexpr, UNIT: tl.constexpr):
+def increments(t, Y, Z, a, κ, kick, drift, real, numbers, B: tl.constexpr, UNIT: tl.constexpr):  # noqa: PLR0917
     i = tl.arange(0, B)
     a, κ, Y, Z = tl.load(a + i), tl.load(κ + i), tl.load(Y + i), tl.load(Z + i)
     At, Ay, Az, kick_by, drift_by, kick_top, kick_low, drift_top, drift_low = gpu_kernels.time_steps(a, κ)

@@ -1,5 +1,7 @@
 """Runs are found, each once; a broken file is named."""
 
+import math
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from unicornn import functional
 from unicornn.lab.errors import NotARun
 from unicornn.lab.report import find_runs, report
 from unicornn.lab.report._folders import run_time_steps
+from unicornn.lab.report._groups import group_runs
 
 
 def test_runs_are_found_at_any_depth_and_counted_once(tmp_path):
@@ -41,3 +44,15 @@ def test_time_steps_are_those_of_the_weights(tmp_path):
     assert run_time_steps(run) is None
     with pytest.raises(NotARun, match="wrong"):
         run_time_steps(write_run(tmp_path / "wrong", model_options={"dt": [0.1, 0.2]}))
+
+
+def test_the_best_run_is_finished_if_possible_and_chosen_by_validation(tmp_path):
+    write_run(tmp_path / "1", "regress", test=1.0, valid=2.0)
+    write_run(tmp_path / "2", "regress", test=3.0, valid=1.0, seed=2)
+    write_run(tmp_path / "3", "regress", test=0.5, seed=3, finished=False)
+    (group,) = group_runs(find_runs([tmp_path]))
+    assert group.best_run().path.name == "2"
+    assert group.best_run("lstm") is None
+    (entry,) = group.entries
+    assert entry.test == (2.0, math.sqrt(2), 1.0)
+    assert entry.valid.best == 1.0

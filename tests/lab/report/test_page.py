@@ -34,6 +34,29 @@ def test_results_next_to_the_published_ones(tmp_path):
 
 
 @pytest.mark.usefixtures("known_tasks", "no_plots")
+def test_seeds_share_a_row_and_experiments_have_separate_tables(tmp_path):
+    for seed in (3, 1, 2):
+        write_run(tmp_path / f"runs/1/{seed}", seed=seed, test=0.9)
+    write_run(tmp_path / "runs/2", hidden=16, test=0.8)
+    write_run(tmp_path / "runs/3", hidden=16, budget=60, seed=2, test=0.7)
+    write_run(tmp_path / "runs/0", model="lstm", test=0.6)
+    for name, change in {"4": {"task": "other"}, "5": {"variant": "256"}, "6": {"task_options": {"N": 3}}}.items():
+        write_run(tmp_path / f"runs/{name}", **change)
+    found = []
+    for head, *rows in read_page(tmp_path).tables:
+        if "Seeds" in head:
+            cells = [(row[0], row[head.index("Seeds")]) for row in rows]
+            found.append([cell for cell in cells if cell[1] != "–"])
+    assert [
+        ("unicornn (hidden_size 8, budget None)", "1, 2, 3"),
+        ("unicornn (hidden_size 16, budget None)", "1"),
+        ("unicornn (hidden_size 16, budget 60)", "2"),
+        ("lstm", "1"),
+    ] in found
+    assert found.count([("unicornn", "1")]) == 3
+
+
+@pytest.mark.usefixtures("known_tasks", "no_plots")
 @pytest.mark.parametrize(("kind", "order"), [("classify", ["c", "a", "b"]), ("regress", ["b", "a", "c"])])
 def test_models_are_sorted_by_their_metric(tmp_path, kind, order):
     for model, test in (("a", 0.5), ("b", 0.25), ("c", 0.75)):
