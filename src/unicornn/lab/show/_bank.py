@@ -44,8 +44,8 @@ def write_script(model: Any, path: str | Path) -> Path:
         True
     """
     data = json.dumps(bank_data(model), allow_nan=False)
-    script = f"{read_scripts('network.js', 'bank.js')}\nconst bank = new Bank({data});\n"
-    with output_path(path) as temporary:
+    script = f"const bank = (() => {{\n{read_scripts('network.js', 'bank.js')}\nreturn new Bank({data});\n}})();\n"
+    with output_path(path) as temporary:  # a function, because other scripts of a page may use the same names
         temporary.write_text(f"{script}if (typeof module !== 'undefined') module.exports = bank;\n", encoding="utf-8")
     return Path(path)
 
