@@ -86,7 +86,7 @@ def lstm(split: Split, seed: int, regress: bool) -> Predictions:
 
     ours, _network.build_network = _network.build_network, network
     try:
-        model = fitted(split, regress, "network", dt=0.1, random_state=seed, budget=BUDGET)
+        model = fitted(split, regress, "network", frames=0, dt=0.1, random_state=seed, budget=BUDGET)
     finally:
         _network.build_network = ours
     return {"lstm": model.predict(split.X_test)}

@@ -69,6 +69,7 @@ class Network(nn.Module):
         check_recurrent(rnn)
         self.rnn = rnn
         self.readout = parse(readout)
+        self.beside: nn.Module | None = None  # its scores (b, outputs) for the same sequences are added
         self.patch = checks.integer("patch", patch, 1, checks.SIZE)
         if self.patch > 1:
             self.readout.check("patch", "patch")
@@ -102,9 +103,11 @@ class Network(nn.Module):
     def scores(self, u: Tensor, lengths: Tensor | None = None, bptt: int = 0) -> Tensor:
         """The output of the head for prepared input u (N, b, d)."""
         checks.integer("bptt", bptt, 0)
+        others = None if self.beside is None else self.beside(u, lengths)
         u, lengths = self.steps(u, lengths)
         inputs = self._tail(u, lengths, bptt) if 0 < bptt < u.shape[0] else (u, lengths)
-        return self.head(self.features(self.rnn, *inputs))
+        scores = self.head(self.features(self.rnn, *inputs))
+        return scores if others is None else scores + others
 
     def head(self, features: Tensor) -> Tensor:
         """The scores (…, outputs) of features (…, size)."""
@@ -125,6 +128,11 @@ class Network(nn.Module):
         """Raises an error that names ``argument`` if the network does not support a use, see ``readouts.USES``."""
         if self.frames and use == "step":
             raise BadValue(f"{argument}: expected a network without frames for {USES[use]}, got {list(self.frames)}")
+        if self.beside is not None:
+            raise BadValue(
+                f"{argument}: expected a network that only reads its own layers for {USES[use]}, got one with octaves; "
+                "fit the estimator with segments=1 or frames=0"
+            )
         self.readout.check(use, argument)
 
     def _tail(self, u: Tensor, lengths: Tensor | None, bptt: int) -> tuple[Tensor, None, Any, tuple[Tensor, Tensor]]:

@@ -68,7 +68,7 @@ def test_several_targets(model):
 
 def test_the_network_learns_and_the_best_weights_are_restored():
     X, y, _ = tones(60)
-    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=12, lr=0.02, horizon=30, **SMALL).fit(X, y)
+    estimator = UnICORNNClassifier("network", frames=0, dt=0.5, max_epochs=12, lr=0.02, horizon=30, **SMALL).fit(X, y)
     losses = [numbers["valid_loss"] for numbers in estimator.history_]
     assert estimator.best_epoch_ == 1 + int(np.argmin(losses))
     assert losses[estimator.best_epoch_ - 1] < losses[0]
@@ -80,7 +80,7 @@ def test_the_first_best_epoch_is_kept_and_patience_ends_training(monkeypatch):
     losses = iter([3.0, 1.0, 2.0, 1.0, 9.0])
     monkeypatch.setattr(networks.NetworkTrainer, "validate", lambda _: {"train_loss": 0.0, "valid_loss": next(losses)})
     X, y, _ = tones(12)
-    estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=9, patience=2, **SMALL).fit(X, y)
+    estimator = UnICORNNClassifier("network", frames=0, dt=0.5, max_epochs=9, patience=2, **SMALL).fit(X, y)
     assert (estimator.best_epoch_, estimator.n_iter_, estimator.stopped_by_) == (2, 4, "patience")
 
 
@@ -105,7 +105,8 @@ def test_a_budget_covers_all_of_fit(monkeypatch, model, seconds, epochs, total):
     monkeypatch.setattr(networks, "time_step_candidates", lambda series, alpha: [0.5, 0.3, 0.4])
     monkeypatch.setattr(OscillatorBank, "_fit_series", taking(10, OscillatorBank._fit_series))
     X, y, _ = tones(20)
-    estimator = UnICORNNClassifier(model, max_epochs=1000, patience=1000, budget=30, **SMALL).fit(X, y)
+    estimator = UnICORNNClassifier(model, frames=0, max_epochs=1000, patience=1000, budget=30, **SMALL)
+    estimator.fit(X, y)
     assert (estimator.n_iter_, now[0], estimator.stopped_by_) == (epochs, total, "budget")
 
 
@@ -129,7 +130,8 @@ def test_time_steps_from_the_data():
     assert min(time_step_candidates(slow, 1.0)) < 0.02 < max(time_step_candidates(fast, 1.0))
     assert all(0 < dt < 1.2 for x in (slow, fast, [np.zeros((1, 1))]) for dt in time_step_candidates(x, 1.0))
     X, y, _ = tones(20)
-    estimator = UnICORNNClassifier("network", max_epochs=15, **SMALL).fit(X, y, validation_data=tones(20, 1)[:2])
+    estimator = UnICORNNClassifier("network", frames=0, max_epochs=15, **SMALL)
+    estimator.fit(X, y, validation_data=tones(20, 1)[:2])
     assert estimator.dt_ in time_step_candidates([estimator._scaling(x) for x in X], 1.0)
     assert "valid_loss" in estimator.history_[0]
 
@@ -193,7 +195,7 @@ def test_partial_fit():
 
 def test_warm_start():
     X, y, f = tones(20)
-    options = {**QUICK, "max_epochs": 2, "warm_start": True}
+    options = {**QUICK, "frames": 0, "max_epochs": 2, "warm_start": True}
     warm = UnICORNNClassifier("network", **options).fit(X, y)
     before = warm.history_[-1]["train_loss"]
     assert warm.fit(X, y).history_[0]["train_loss"] < before + 0.1
@@ -281,12 +283,12 @@ def test_a_time_step_that_diverges_is_halved(monkeypatch):
 
     monkeypatch.setattr(networks, "choose", lambda *_: (0, 0.8))
     monkeypatch.setattr(networks, "train", diverges)
-    estimator = UnICORNNClassifier("network", max_epochs=1, **SMALL).fit(X, y)
+    estimator = UnICORNNClassifier("network", frames=0, max_epochs=1, **SMALL).fit(X, y)
     assert tried == [0.8, 0.4, 0.2]
     assert estimator.dt_ == 0.2
     tried.clear()
     with pytest.raises(Diverged):
-        UnICORNNClassifier("network", dt=0.8, max_epochs=1, **SMALL).fit(X, y)
+        UnICORNNClassifier("network", frames=0, dt=0.8, max_epochs=1, **SMALL).fit(X, y)
     assert tried == [0.8]
 
 
@@ -294,10 +296,10 @@ def test_segments():
     rng = np.random.default_rng(0)
     X = [(1 + i % 2) * rng.standard_normal((n, 2)) for i, n in enumerate((50, 70, 90, 64) * 3)]
     y = np.arange(12) % 2
-    estimator = UnICORNNClassifier("network", **QUICK).fit(X, y)
+    estimator = UnICORNNClassifier("network", frames=0, **QUICK).fit(X, y)
     assert estimator._network.readout.segments == 3  # each of at least 16 steps
     assert np.isfinite(estimator.predict_proba([x[:2] for x in X])).all()  # fewer steps than segments
-    whole = UnICORNNClassifier("network", readout="last+energy", **QUICK).fit(X, y)
+    whole = UnICORNNClassifier("network", readout="last+energy", frames=0, **QUICK).fit(X, y)
     assert whole._network.readout.segments == 1
     assert estimator.transform(X).shape == (12, 2 * whole._network.rnn.hidden_size * whole._network.rnn.num_layers)
 
@@ -320,9 +322,9 @@ def test_networks_read_frames_of_long_series(kind, tmp_path):
 
 def test_the_length_of_frames_is_derived_from_the_series():
     X = np.random.default_rng(0).standard_normal((8, 640))
-    estimator = UnICORNNClassifier("network", validation_fraction=0, frames="auto", **QUICK).fit(X, np.arange(8) % 2)
+    estimator = UnICORNNClassifier("network", **QUICK).partial_fit(X, np.arange(8) % 2)
     assert estimator._network.frames[0].length == (20,)
-    whole = UnICORNNClassifier("network", **QUICK).fit(X, np.arange(8) % 2)
+    whole = UnICORNNClassifier("network", frames=0, **QUICK).fit(X, np.arange(8) % 2)
     assert not whole._network.frames
     assert whole._network.readout.segments == 8
     with pytest.raises(BadValue, match=r"^frames: "):

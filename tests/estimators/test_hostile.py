@@ -21,7 +21,7 @@ Y = np.array(["a", "b"] * 8)
 
 @pytest.fixture(scope="module")
 def fitted():
-    return UnICORNNClassifier("both", **QUICK).fit(X, Y)
+    return UnICORNNClassifier("both", frames=0, **QUICK).fit(X, Y)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_predictions_that_are_not_finite(saved, part):
 def test_a_validation_loss_that_is_not_finite_stops_the_fit(monkeypatch):
     monkeypatch.setattr(networks.NetworkTrainer, "validate", lambda _: {"valid_loss": float("nan")})
     with pytest.raises(Diverged, match=r"^valid_loss: "):
-        UnICORNNClassifier("network", **QUICK).fit(X, Y)
+        UnICORNNClassifier("network", frames=0, **QUICK).fit(X, Y)
 
 
 def test_masked_values_are_missing():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from unicornn.estimators._bank import OscillatorBank
 from unicornn.estimators._explain import explain
 from unicornn.estimators._explanation import Explanation
 from unicornn.estimators._leakage import Clusters, clusters, count_equal, same_class, warn_of_leakage
+from unicornn.estimators._octaves import KINDS, Octave, Octaves, OctavesHead
 from unicornn.estimators._parts import Parts
 from unicornn.estimators._progress import progress_bar
 from unicornn.estimators._ridge import Ridge, clearly_smaller
@@ -44,7 +45,7 @@ class Estimator(Parts, Saved, SeriesTransformer):
     dt: float | str = "auto"
     alpha: float = 1.0
     readout: str = "auto"
-    frames: int | str = 0
+    frames: int | str = "auto"
     segments: int = 8
     horizon: float | None = None
     max_epochs: int = 100
@@ -79,6 +80,10 @@ class Estimator(Parts, Saved, SeriesTransformer):
     def _finish_ridge(self, target: np.ndarray, weights: np.ndarray) -> dict[str, float]:
         """Learns from the predictions for left-out series, and returns their score by name."""
         raise NotImplementedError
+
+    def _ridge_factor(self, ridge: Ridge, target: np.ndarray, weights: np.ndarray) -> float:
+        """The factor that turns the ridge's scores into logits of a classifier or numbers of a regressor."""
+        return 1.0
 
     def _answers(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """Probabilities of a classifier or numbers of a regressor from each model's outputs (n, k)."""
@@ -212,17 +217,31 @@ class Estimator(Parts, Saved, SeriesTransformer):
         deadline: float | None,
     ) -> None:
         settings = self._network_settings(self._seed)
-        settings.deadline = deadline
+        settings.deadline, octaves_wanted = deadline, settings.frames == "auto"
         warm = self._continues_last_fit()
         if not warm:
             self._prepare_network(series, settings)
         elif (*self._network.frames, self._network.rnn)[0].input_size != series[0].shape[1]:
             raise BadValue(f"X: expected the channels of the last fit with warm_start, got {series[0].shape[1]}")
         examples = self._examples(series, target, weights)
-        validation: networks.Examples | None
+        validation: networks.Examples | None = None
         if valid is not None:
             validation = self._examples(*valid, np.ones(len(valid[0])))
-        else:
+        head, old = None, self._network.beside if warm else None
+        if old is not None or (octaves_wanted and not warm):
+            octaves = None if old is None else old.octaves
+            octaves, ridge = networks.fit_octaves(octaves, examples, self._ridge_targets(target), groups, settings)
+            factor, rows = self._ridge_factor(ridge, target, weights), ridge.rows
+            head = OctavesHead(octaves, self._outputs())
+            head.start(ridge, factor)
+            # The training sees the scores of a ridge regression without each series, as those of new series will be.
+            left_out = torch.from_numpy(np.nan_to_num(factor * ridge.left_out)).float()
+            examples, target = replace(examples.rows(rows), offset=left_out), target[rows]
+            groups = None if groups is None else groups[rows]
+            if validation is not None:
+                found = networks.outputs(head, validation.series, settings.batch_size)
+                validation = replace(validation, offset=torch.from_numpy(found))
+        if valid is None:
             train, test = arguments.inner_split(target, groups, self.validation_fraction, settings.seed)
             examples, validation = examples.rows(train), examples.rows(test) if len(test) else None
 
@@ -231,21 +250,24 @@ class Estimator(Parts, Saved, SeriesTransformer):
             networks.warm_up(make(0.1), examples, settings)
         with progress_bar("epoch", self.max_epochs, enabled=bool(self.verbose)) as tell:
             if warm:
-                done = networks.train(self._network, examples, validation, settings, tell)
+                self._network.beside = None
+                done: Any = networks.train(self._network, examples, validation, settings, tell)
             else:
                 dt = None if isinstance(self.dt, str) else float(self.dt)
                 self._network: Any
                 self._network, done = networks.fit_new(make, examples, validation, settings, dt, tell)
+        self._network.eval()
         self.dt_ = self._network.rnn.dt[0]
         self._errors = None
         if self.model == "network" and validation is not None and target.ndim == 2:
-            predictions = networks.outputs(self._network, validation.series, settings.batch_size)
-            self._errors = np.abs(predictions - validation.target.numpy()).astype(np.float64)
-        self.history_: list[dict[str, float]] = done.history
-        self.n_iter_, self.best_epoch_ = len(done.history), done.best_epoch
-        self.stopped_by_ = done.stopped
-        best = self.history_[max(done.best_epoch, 1) - 1]
-        self.about_["scores"] |= {f"network_{name}": value for name, value in best.items()}
+            outputs = torch.from_numpy(networks.outputs(self._network, validation.series, settings.batch_size))
+            self._errors = (validation.scores(outputs) - validation.target).abs().double().numpy()
+        self._network.beside = head
+        self.history_: list[dict[str, float]] = [] if done is None else done.history
+        self.n_iter_, self.best_epoch_ = len(self.history_), 0 if done is None else done.best_epoch
+        self.stopped_by_ = "octaves" if done is None else done.stopped
+        if done is not None:
+            self.about_["scores"] |= {f"network_{name}": value for name, value in done.best_row.items()}
 
     def _partial_fit(self, X: Any, target: np.ndarray, sample_weight: Any) -> None:
         """One epoch of the network, which is built in the first call unless it was fitted before."""
@@ -301,6 +323,13 @@ class Estimator(Parts, Saved, SeriesTransformer):
         if (tuple(state["rnn.V.0"].shape), state["linear.weight"].shape[0], layers) != expected:
             raise ValueError(f"network: expected tensors of sizes {expected}")  # checked before memory is allocated
         self._network = self._new_network(settings, self.dt_)
+        if config.get("octaves"):
+            windows = [
+                Octave(*(checks.integer("octaves", k, 1, checks.SIZE) for k in each)) for each in config["octaves"]
+            ]
+            with seeded(0):
+                octaves = Octaves(self.n_channels_, state["beside.octaves.layers.0.w.0"].numel() // KINDS, windows)
+            self._network.beside = OctavesHead(octaves.to(settings.device), self._outputs())
         self._network.load_state_dict(state)
 
     def _continues_last_fit(self) -> bool:
@@ -338,12 +367,17 @@ class Estimator(Parts, Saved, SeriesTransformer):
         if "bank" in self.models_:
             names += list(self._bank.get_feature_names_out())
         if "network" in self.models_:
-            names += [f"network{i}" for i in range(self._network.features.size)]
+            beside = self._network.beside
+            size = self._network.features.size + (0 if beside is None else beside.octaves.size)
+            names += [f"network{i}" for i in range(size)]
         return np.asarray(names, dtype=object)
 
     def _run_network(self, series: Series, features: bool = False) -> np.ndarray:
         scaled = [self._scaling(x) for x in series]
-        return networks.outputs(self._network, scaled, int(self.batch_size), features=features)
+        found = networks.outputs(self._network, scaled, int(self.batch_size), features=features)
+        if not features or self._network.beside is None:
+            return found
+        return np.concatenate([found, networks.outputs(self._network.beside.octaves, scaled, int(self.batch_size))], 1)
 
     def _predictions(self, series: Series, features: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Each model's output for each series, (n, outputs). Raises ``Diverged`` if one is not finite.
@@ -432,6 +466,8 @@ class Estimator(Parts, Saved, SeriesTransformer):
     def _network_settings(self, seed: int) -> networks.Settings:
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
         given = self._settings() | {"device": torch.device(device), "deadline": None, "seed": seed, "alternatives": ()}
+        if self.frames == "auto" and (self.readout != "auto" or self.segments == 1):
+            given["frames"] = 0
         return networks.Settings(**{field.name: given[field.name] for field in fields(networks.Settings)})
 
     def __sklearn_tags__(self) -> Any:

@@ -16,7 +16,7 @@ from unicornn import _checks as checks
 from unicornn.errors import BadType, BadValue
 from unicornn.estimators._arguments import check_no_missing_targets
 from unicornn.estimators._base import Estimator
-from unicornn.estimators._ridge import temperature
+from unicornn.estimators._ridge import Ridge, temperature
 from unicornn.estimators._series import naming_errors
 
 PSEUDO_SERIES = 0.1  # weight of equal probabilities in predict_proba, relative to that of one training series
@@ -29,7 +29,8 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     Args:
         model: "bank": ridge regression on the features of an ``OscillatorBank``, its penalty chosen by leaving out
-            series (or whole groups); fast, and good for up to some thousands of series. "network": a trained UnICORNN.
+            series (or whole groups); fast, and good for up to some thousands of series. "network": layers of
+            oscillators with a linear map, and a trained UnICORNN added to them where it helps, see ``frames``.
             "both": the mean of their probabilities.
         scale: "dataset": channels are standardised by mean and deviation of the training set. "series": every series
             by its own, if level and amplitude say more about a speaker or a sensor than about the class. "auto": the
@@ -40,9 +41,13 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         hidden_size, num_layers, alpha, readout, horizon: Options of the network, see ``UnICORNN`` and
             ``models.Network``. readout="auto" is "mean+max+state+input" with frames, otherwise "energy".
         frames: Length of the overlapping frames whose energies the network reads, see ``Frames``; 0 for the series
-            themselves. "auto" tries both in short runs, as for dt: a 32nd of the median length, at least 16 and at most
-            256 steps, and 0; series of fewer than 128 steps are read themselves. With frames, training follows a
-            schedule to its end, so that ``patience`` has no effect and the last weights are kept.
+            themselves. "auto" begins with octaves: energies of oscillators over windows of 8, 16, 32, … steps, pooled
+            over each series, and a linear map of them in closed form. A network is added if it reduces the loss of at
+            least ten validation series by more than a standard error. It reads frames or the series themselves,
+            whichever is better in short runs: frames of a 32nd of the median length, at least 16 and at most 256 steps;
+            series of fewer than 128 steps are read themselves. There are no octaves in networks for single steps, that
+            is with ``segments=1`` or another ``readout``, where "auto" is 0, nor in ``partial_fit``. With frames,
+            training follows a schedule to its end, so that ``patience`` has no effect and the last weights are kept.
         segments: Number of equal segments of each series in which the network measures energies, with
             readout="energy" and without frames. Each segment starts from rest, and the network reads their mean and
             deviation. Reduced if the shortest series of ``fit`` has fewer than 16 steps per segment. Use 1 for
@@ -74,7 +79,7 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         scale_: Scale in use: "dataset" or "series".
         left_out_by_: "groups" if scores, penalty and scale come from left-out groups, else "series".
         dt_, history_, n_iter_, best_epoch_, stopped_by_: Time step, losses and accuracy by epoch, number of epochs,
-            best epoch, and the reason for which the network's training stopped.
+            best epoch, and the reason for which the network's training stopped, "octaves" if nothing was added.
         n_channels_: Number of channels (d), including those that missing="mask" adds.
         channel_names_: Columns, if X was a DataFrame with an index (series, time) or a list of DataFrames, else None.
         about_: Size of the training data, and scores, as written to the model card.
@@ -207,8 +212,11 @@ class UnICORNNClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def _finish_ridge(self, target: np.ndarray, weights: np.ndarray) -> dict[str, float]:
         rows, scores = self._ridge.rows, self._ridge.left_out
-        self._temperature = temperature(scores, target[rows], weights[rows])
+        self._temperature = self._ridge_factor(self._ridge, target, weights)
         return {"left_out_accuracy": float((scores.argmax(1) == target[rows]).mean())}
+
+    def _ridge_factor(self, ridge: Ridge, target: np.ndarray, weights: np.ndarray) -> float:
+        return temperature(ridge.left_out, target[ridge.rows], weights[ridge.rows])
 
     def _describe_targets(self, target: np.ndarray) -> dict[str, Any]:
         counts = np.bincount(target, minlength=len(self.classes_)).tolist()

@@ -19,6 +19,8 @@ from unicornn._training.batches import Batches
 from unicornn._training.seeds import seeded
 from unicornn._training.trainer import BatchLoss, Row, Trainer, mean_loss
 from unicornn.errors import Diverged
+from unicornn.estimators._octaves import Octaves
+from unicornn.estimators._ridge import Ridge, clearly_smaller
 from unicornn.estimators._series import Series
 from unicornn.frames import Frames, oscillators
 from unicornn.models import Network
@@ -34,22 +36,29 @@ FRAMES_DT, FRAMES_DROPOUT = 0.5, 0.1  # of networks with frames
 FRAMES_DECAY, LABEL_SMOOTHING, AVERAGE = 0.01, 0.05, 0.98  # of their training
 FRAMES_READOUT, WHOLE_READOUT = "mean+max+state+input", "energy"  # readout="auto" with and without frames
 DT_FRACTION = 0.2  # of max_epochs and of the remaining time: most that the candidates for Δt may use together
+OCTAVES_WEIGHTS = ((1.0,), (1.0, 64.0))  # candidates for energies and for summary statistics; see Ridge
+FEWEST_VALID = 10  # validation series that can justify an addition to the octaves
 clock = time.monotonic  # measures the budget
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Standardised series and their targets."""
+    """Standardised series, their targets, and scores to which those of the network are added."""
 
     series: Series
     target: Tensor  # (n,) classes or (n, k) numbers
     weight: Tensor  # (n,) of mean 1
+    offset: Tensor | None = None  # (n, outputs)
 
     def __len__(self) -> int:
         return len(self.series)
 
     def rows(self, chosen: np.ndarray) -> Examples:
-        return Examples([self.series[i] for i in chosen], self.target[chosen], self.weight[chosen])
+        offset = None if self.offset is None else self.offset[chosen]
+        return Examples([self.series[i] for i in chosen], self.target[chosen], self.weight[chosen], offset)
+
+    def scores(self, output: Tensor) -> Tensor:
+        return output if self.offset is None else output + self.offset.to(output)
 
 
 @dataclass
@@ -112,12 +121,12 @@ def adapt(settings: Settings, series: Series) -> None:
     settings.segments = min(settings.segments, max(1, min(len(x) for x in series) // SHORTEST_SEGMENT))
 
 
-def padded(network: Network, series: Series) -> tuple[Tensor, Tensor | None]:
+def padded(network: nn.Module, series: Series) -> tuple[Tensor, Tensor | None]:
     """Series (N_i, d) as the network's input (N, b, d), and their lengths (b,), or None if all are equal.
 
     A series with fewer steps than the network has segments is stretched by repeating every step.
     """
-    shortest = network.readout.segments
+    shortest = network.readout.segments if isinstance(network, Network) else 1
     series = [np.repeat(x, -(-shortest // len(x)), 0) if len(x) < shortest else x for x in series]
     lengths = torch.tensor([len(x) for x in series])
     u = torch.zeros(int(lengths.max()), len(series), series[0].shape[1])
@@ -128,14 +137,14 @@ def padded(network: Network, series: Series) -> tuple[Tensor, Tensor | None]:
 
 
 @torch.no_grad()
-def outputs(network: Network, series: Series, batch_size: int, features: bool = False) -> np.ndarray:
+def outputs(network: nn.Module, series: Series, batch_size: int, features: bool = False) -> np.ndarray:
     """The network's outputs (n, outputs), or the features that its readout sees."""
     network.eval()
     batches = Batches(len(series), batch_size, lengths=torch.tensor([len(x) for x in series])).complete(0)
     results = []
     for chosen in batches:
         u, lengths = padded(network, [series[i] for i in chosen])
-        if features:
+        if features and isinstance(network, Network):
             results.append(network.features(network.rnn, *network.steps(u, lengths)).cpu())
         else:
             results.append(network(u, lengths).cpu())
@@ -182,7 +191,7 @@ class NetworkTrainer(Trainer):
     def batch_loss(self, batch: Examples) -> BatchLoss:
         u, lengths = padded(self.network, batch.series)
         target, weight = batch.target.to(u.device), batch.weight.to(u.device)
-        loss = mean_loss(self.network(u, lengths), target, weight, smoothing=self.smoothing)
+        loss = mean_loss(batch.scores(self.network(u, lengths)), target, weight, smoothing=self.smoothing)
         return BatchLoss(loss, len(batch))
 
     def train_step(self, batch: Any) -> float:
@@ -198,7 +207,7 @@ class NetworkTrainer(Trainer):
     def validate(self) -> Row:
         row = {"train_loss": self.loss_sum / self.sequences}
         if self.valid is not None:
-            output = torch.from_numpy(outputs(self.evaluated, self.valid.series, self.batch_size))
+            output = self.valid.scores(torch.from_numpy(outputs(self.evaluated, self.valid.series, self.batch_size)))
             row["valid_loss"] = mean_loss(output, self.valid.target, self.valid.weight).item()
             if self.valid.target.dim() == 1:
                 row["valid_accuracy"] = (output.argmax(1) == self.valid.target).double().mean().item()
@@ -257,6 +266,32 @@ def train(
     return trainer
 
 
+def fit_octaves(
+    octaves: Octaves | None, examples: Examples, Y: np.ndarray, groups: Any, settings: Settings
+) -> tuple[Octaves, Ridge]:
+    """Octaves for these series, new ones unless given, and the ridge regression of their features to Y (n, k)."""
+    if octaves is None:
+        with seeded(settings.seed):
+            octaves = Octaves.fit(examples.series).to(settings.device)
+    F = outputs(octaves, examples.series, settings.batch_size)
+    kinds = np.zeros(octaves.size, int)
+    kinds[-octaves.summaries :] = 1
+    weights = examples.weight.double().numpy()
+    return octaves, Ridge.fit(F, Y, weights, groups, settings.seed, kinds, OCTAVES_WEIGHTS)
+
+
+def improves(network: Network, valid: Examples, settings: Settings) -> bool:
+    """Whether the network's outputs reduce the loss of validation series by more than a standard error."""
+    assert valid.offset is not None
+    both = valid.scores(torch.from_numpy(outputs(network, valid.series, settings.batch_size)))
+    rows = [valid.rows(np.array([i])) for i in range(len(valid))]
+    losses = [
+        np.array([mean_loss(each[[i]], row.target, row.weight).item() for i, row in enumerate(rows)])
+        for each in (both, valid.offset)
+    ]
+    return clearly_smaller(*losses)
+
+
 def fit_new(
     make: Callable[[float], Network],
     examples: Examples,
@@ -264,19 +299,30 @@ def fit_new(
     settings: Settings,
     dt: float | None,
     tell: Callable[..., None],
-) -> tuple[Network, Trainer]:
+) -> tuple[Network, Trainer | None]:
     """Makes and trains a network with time step ``dt``; None chooses one.
 
     A chosen one with which training diverges is halved: the short runs that chose it may succeed where the long one
-    fails.
+    fails. With an offset, the network is only trained if short runs reduce the validation loss, and then only kept if
+    the reduction is clear; otherwise its outputs are zero.
     """
     halvings_left = MAX_HALVINGS if dt is None else 0
+    added = examples.offset is not None
+    if added and (valid is None or len(valid) < FEWEST_VALID):
+        return make(FRAMES_DT if dt is None else dt), None
     if dt is None:
-        settings.frames, dt = choose(make, examples, valid, settings)
+        choice = choose(make, examples, valid, settings)
+        settings.frames, dt = choice or (0, FRAMES_DT)
+        if choice is None:
+            return make(dt), None
     while True:
         network = make(dt)
         try:
-            return network, train(network, examples, valid, settings, tell)
+            done = train(network, examples, valid, settings, tell)
+            if added and not improves(network, valid, settings):  # type: ignore[arg-type]
+                nn.init.zeros_(network.linear.weight)
+                nn.init.zeros_(network.linear.bias)
+            return network, done
         except Diverged:
             if not halvings_left:
                 raise
@@ -315,9 +361,9 @@ def _highest_frequency(x: np.ndarray) -> float:
 
 def choose(
     make: Callable[[float], Network], examples: Examples, valid: Examples | None, settings: Settings
-) -> tuple[int, float]:
+) -> tuple[int, float] | None:
     """The length of frames and the time step with the smallest validation loss after a short training; the first
-    candidates without validation series.
+    candidates without validation series; None if there is an offset and no candidate reduces the loss.
 
     Together the candidates take at most a fifth of the epochs and of the remaining time; the last ones are skipped if
     that is not enough.
@@ -345,4 +391,7 @@ def choose(
             losses.append(trainer.best_row["valid_loss"])
         except Diverged:
             losses.append(math.inf)
+    given = math.inf if valid.offset is None else mean_loss(valid.offset, valid.target, valid.weight).item()
+    if losses and min(losses) > given:
+        return None
     return candidates[int(np.argmin(losses))] if losses else candidates[0]

@@ -214,7 +214,8 @@ def _config(estimator: Any) -> dict[str, Any]:
         network = estimator._network
         frames = network.frames[0].length[0] if network.frames else 0
         readout = {"readout": repr(network.readout), "segments": network.readout.segments}
-        config["network"] = {"dt": estimator.dt_, "frames": frames, **readout}
+        octaves = [] if network.beside is None else [list(each) for each in network.beside.octaves.windows]
+        config["network"] = {"dt": estimator.dt_, "frames": frames, "octaves": octaves, **readout}
     return config
 
 

@@ -115,6 +115,8 @@ def stream_model(model: Any, readout: Any, window: Any = None) -> StreamModel:
 
 
 def _is_carried(network: Network) -> bool:
+    if network.beside is not None:
+        return False
     if network.frames:
         return can_be_carried(network)
     return not any(part.unsupported("stream") for part in network.readout.parts)

@@ -44,7 +44,7 @@ SIGNALS, KIND, SIZE = 70 + RNG.standard_normal((9, 50, 2)), np.array(["a", "<b>"
 def folder(tmp_path_factory):
     """Saved estimators, and files of series."""
     folder = tmp_path_factory.mktemp("models")
-    small = {"hidden_size": 6, "max_epochs": 1, "random_state": 0}
+    small = {"hidden_size": 6, "frames": 0, "max_epochs": 1, "random_state": 0}
     gaps = SIGNALS.copy()
     gaps[0, 5:9, 1] = np.nan
     UnICORNNClassifier("network", **small).fit(SIGNALS, KIND).save_pretrained(folder / "classes")
@@ -77,7 +77,7 @@ def test_page_of_an_estimator_with_a_file(folder, tmp_path, model, file, target)
 def test_a_file_is_read_as_the_fitted_one(tmp_path):
     rows = [(walk, n, RNG.standard_normal(), "ab"[walk % 2]) for walk in range(8) for n in range(30)]
     pd.DataFrame(rows, columns=["walk", "at", "x", "kind"]).to_csv(tmp_path / "t.csv", index=False)
-    options = "--target", "kind", "--id", "walk", "--time", "at", "--model", "network", "--budget", 1
+    options = "--target", "kind", "--id", "walk", "--time", "at", "--model", "network", "--segments", 1
     unicornn("fit", tmp_path / "t.csv", *options, "--out", tmp_path / "m")
     unicornn("show", tmp_path / "m", tmp_path / "t.csv", "--out", tmp_path / "page.html", "--samples", 3)
     assert (tmp_path / "page.html").read_text().count('"length": 30') == 3
