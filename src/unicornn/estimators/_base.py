@@ -235,12 +235,13 @@ class Estimator(Parts, Saved, SeriesTransformer):
             head = OctavesHead(octaves, self._outputs())
             head.start(ridge, factor)
             # The training sees the scores of a ridge regression without each series, as those of new series will be.
-            left_out = torch.from_numpy(np.nan_to_num(factor * ridge.left_out)).float()
-            examples, target = replace(examples.rows(rows), offset=left_out), target[rows]
+            offset = torch.from_numpy(np.nan_to_num(factor * ridge.left_out)).float()
+            examples, target = replace(examples.rows(rows), offset=offset), target[rows]
             groups = None if groups is None else groups[rows]
             if validation is not None:
                 found = networks.outputs(head, validation.series, settings.batch_size)
                 validation = replace(validation, offset=torch.from_numpy(found))
+        left_out = examples
         if valid is None:
             train, test = arguments.inner_split(target, groups, self.validation_fraction, settings.seed)
             examples, validation = examples.rows(train), examples.rows(test) if len(test) else None
@@ -259,9 +260,11 @@ class Estimator(Parts, Saved, SeriesTransformer):
         self._network.eval()
         self.dt_ = self._network.rnn.dt[0]
         self._errors = None
-        if self.model == "network" and validation is not None and target.ndim == 2:
-            outputs = torch.from_numpy(networks.outputs(self._network, validation.series, settings.batch_size))
-            self._errors = (validation.scores(outputs) - validation.target).abs().double().numpy()
+        added = head is None or bool(self._network.linear.weight.any())
+        new = validation if added else left_out  # series whose targets the predictions do not depend on
+        if self.model == "network" and new is not None and target.ndim == 2:
+            outputs = torch.from_numpy(networks.outputs(self._network, new.series, settings.batch_size))
+            self._errors = (new.scores(outputs) - new.target).abs().double().numpy()
         self._network.beside = head
         self.history_: list[dict[str, float]] = [] if done is None else done.history
         self.n_iter_, self.best_epoch_ = len(self.history_), 0 if done is None else done.best_epoch
