@@ -64,11 +64,7 @@ def targets() -> list[Target]:
     found = [
         Target("UnICORNN", UnICORNN, sizes | stack | own),
         Target("layer", layer, {"input": u} | run),
-        Target(
-            "bidirectional",
-            UnICORNN(d, m, 1, bidirectional=True),
-            {"input": u, "state": (y[:2], y[:2]), "lengths": None, "output": "all"},
-        ),
+        Target("bidirectional", UnICORNN(d, m, 1, bidirectional=True), {"input": u} | run | {"state": (y[:2], y[:2])}),
         Target("gru layer", MODELS["gru"](d, m), {"input": u, "state": (y[:1],), "lengths": [5, 2], "output": "all"}),
         Target("layer.step", layer.step, {"input_n": u[0], "state": (y, y)}),
         Target("layer.inverse", layer.inverse, {"input": u, "state": (y, y), "lengths": None}),
@@ -145,7 +141,7 @@ def problem(target: Target, name: str, value: Any, valid: bool = True) -> str | 
         named = {name, {"u": "input", "x": "samples"}.get(name)} | (
             set(Weights._fields) if name == "weights" else set()
         )
-        if valid and isinstance(value, (torch.Tensor, Weights, nn.Module, PackedSequence)):
+        if valid and isinstance(value, (torch.Tensor, Weights, nn.Module, PackedSequence, type(None))):
             named |= {*target.arguments, "input"}  # possibly valid, but not with the other arguments
         return None if named & words else f"does not name the argument: {str(error)[:80]}"
     except ImportError as error:

@@ -70,9 +70,9 @@ def test_moments_of_inputs_are_those_of_each_sequence(lengths):
 @pytest.mark.parametrize("model", ["unicornn", "lstm", "cornn", "lru", "skip-gru"])
 @pytest.mark.parametrize("pool", ["mean", "concat", "moments"])
 @pytest.mark.parametrize("from_rest", [False, True])
-def test_energies_of_segments(model, pool, from_rest):
+def test_energies_of_segments_and_the_state_after_the_last(model, pool, from_rest):
     """The features of a batch are those of each sequence alone, run up to each cut, or from cut to cut."""
-    readout = Energy(segments=3, pool=pool, from_rest=from_rest)
+    readout = Energy(segments=3, pool=pool, from_rest=from_rest) + FinalState()
     net = build("classify", model, 2, 3, {"hidden_size": 5, "num_layers": 2, "readout": readout}).double().eval()
     u, lengths = torch.randn(13, 3, 2, dtype=torch.float64), torch.tensor([13, 7, 3])
     got = raw_features(net, u, lengths)
@@ -90,7 +90,8 @@ def test_energies_of_segments(model, pool, from_rest):
         every = torch.stack(at)
         moments = torch.cat([every.mean(0), (every.var(0, correction=0) + ENERGY_FLOOR).sqrt()])
         expected = {"concat": every.flatten(), "mean": every.mean(0), "moments": moments}[pool]
-        torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
+        last = torch.cat([t[l, 0] for t in state for l in range(2)])
+        torch.testing.assert_close(got[i], torch.cat([expected, last]), atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("gradient", ["reversible", "stored"])
@@ -208,17 +209,6 @@ def test_the_final_state_is_that_of_each_sequence_alone(model):
         own = torch.cat([t[l, 0] for t in state for l in range(2)])
         expected = (own - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
         torch.testing.assert_close(got[i], expected, atol=1e-9, rtol=1e-9)
-
-
-@pytest.mark.parametrize("from_rest", [False, True])
-def test_the_final_state_after_segments_is_that_of_the_last(from_rest):
-    net = Classifier(UnICORNN(2, 5, 2), 4, readout=Energy(3, from_rest) + FinalState()).double().eval()
-    u, lengths = torch.randn(12, 2, 2, dtype=torch.float64), torch.tensor([12, 6])
-    got = raw_features(net, u, lengths)
-    assert got.shape == (2, 10 + 20)
-    for i, n in enumerate(lengths.tolist()):
-        _, state = net.rnn(u[2 * n // 3 if from_rest else 0 : n, i : i + 1])
-        torch.testing.assert_close(got[i, 10:], torch.cat([*state.y[:, 0], *state.z[:, 0]]))
 
 
 def test_mirrored_energies_do_not_depend_on_the_sign():
