@@ -36,7 +36,7 @@ class Layers {
   rounded(x) { return Math.round(x / this.unit) * this.unit; }
 
   drive(l, below) {  // V y + Λ y' + b
-    const layer = this.layers[l], x = Float64Array.from(layer.b);
+    const layer = this.layers[l], x = new Float64Array(layer.b);
     const add = (V, y) => {
       for (let j = 0; j < this.m; j++) {
         let s = 0;
