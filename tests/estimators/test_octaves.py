@@ -74,3 +74,7 @@ def test_warm_start_keeps_the_octaves():
     before = estimator._network.beside.octaves
     assert estimator.fit(X[20:], y[20:])._network.beside.octaves is before
     assert estimator.score(X[:20], y[:20]) > 0.9
+    head = estimator._network.beside.linear.weight.clone()
+    estimator.partial_fit(X, y)
+    assert torch.equal(estimator._network.beside.linear.weight, head)
+    assert estimator.score(X, y) > 0.9

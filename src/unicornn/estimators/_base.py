@@ -250,13 +250,12 @@ class Estimator(Parts, Saved, SeriesTransformer):
         if deadline is not None:
             networks.warm_up(make(0.1), examples, settings)
         with progress_bar("epoch", self.max_epochs, enabled=bool(self.verbose)) as tell:
+            dt = None if isinstance(self.dt, str) else float(self.dt)
+            self._network: Any
             if warm:
-                self._network.beside = None
-                done: Any = networks.train(self._network, examples, validation, settings, tell)
-            else:
-                dt = None if isinstance(self.dt, str) else float(self.dt)
-                self._network: Any
-                self._network, done = networks.fit_new(make, examples, validation, settings, dt, tell)
+                self._network.beside, dt = None, self._network.rnn.dt[0]
+                make = partial(lambda network, dt: network, self._network)
+            self._network, done = networks.fit_new(make, examples, validation, settings, dt, tell)
         self._network.eval()
         self.dt_ = self._network.rnn.dt[0]
         self._errors = None

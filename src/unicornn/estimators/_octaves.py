@@ -210,7 +210,7 @@ def _summaries(u: Tensor, lengths: Tensor | None) -> list[Tensor]:
 
 
 class OctavesHead(nn.Module):
-    """A linear map of octaves, whose initial weights are those of a ridge regression."""
+    """A linear map of octaves, with the weights of a ridge regression; not trained further."""
 
     mean: Tensor
     inverse: Tensor
@@ -221,6 +221,7 @@ class OctavesHead(nn.Module):
         self.register_buffer("mean", octaves.spread.new_zeros(octaves.size))
         self.register_buffer("inverse", octaves.spread.new_ones(octaves.size))
         self.linear = nn.utils.skip_init(nn.Linear, octaves.size, outputs).to(octaves.spread)
+        self.requires_grad_(False)
 
     @torch.no_grad()
     def start(self, ridge: Ridge, factor: float) -> None:
