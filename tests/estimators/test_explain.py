@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from unicornn.errors import BadValue
-from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators import OscillatorBank, UnICORNNClassifier, UnICORNNRegressor
+from unicornn.estimators._attribution import _weights
+from unicornn.estimators._oscillators import Joined
+from unicornn.estimators._pooling import pooled
 
 ROUNDING = 1e-5  # of scores of size 1: the ridge computes in float32
 NETWORK = {"max_epochs": 3, "dt": 0.1, "hidden_size": 8, "readout": "energy", "segments": 3}
@@ -58,6 +61,19 @@ def test_contributions_of_a_network_add_up_within_the_gap(kind, estimator):
     scores = model.decision_function(X) if estimator is UnICORNNClassifier else model.predict(X)[:, None]
     explanation = model.explain(X)
     check_sums(explanation, scores, 0.05 * np.abs(explanation.scores - explanation.base).max())
+
+
+def test_parts_of_windows_add_up_to_the_pooled_features():
+    X = [x.astype(np.float32) for x in random_walks(6, 2)]
+    X[0] = np.repeat(X[0], 60, axis=0)  # with more windows than are weighed at a time
+    bank, one = OscillatorBank(random_state=0).fit(X), Joined.from_series(X[:1])
+    for layer in bank._layers:
+        features, F = pooled(one, layer)[0].astype(np.float64), len(layer.names)
+        values = layer.values(one, [layer.view.starts(len(X[0]))])
+        columns = np.ones(len(features) - 2 * F)  # without maxima and minima
+        weights = _weights(layer, values, features, columns, -10 * columns)  # parts + 10, which is positive
+        total = sum((each.astype(np.float64) - 10).sum(0) for _, each in weights)
+        assert np.allclose(total, np.delete(features, np.s_[F : 3 * F]), atol=2e-3)
 
 
 def bursts(n):
