@@ -185,6 +185,7 @@ def _layer(d: int, m: int, S: int) -> UnICORNN:
     low, high = map(math.log, INPUT_SCALE)
     scale = torch.exp(low + (high - low) * torch.rand(M)) / some.sqrt()
     V = torch.randn(M, d) * chosen * scale[:, None]
+    layer._scale_checked = True  # the input is standardised
     with torch.no_grad():
         layer.c[0].copy_(torch.logit(a / (2 * FASTEST)))
         layer.w[0].copy_(torch.rand(M) * (STABLE * (4 / a**2 - ALPHA)).clamp(max=1))
