@@ -1,9 +1,9 @@
 """Measures fits to files larger than memory: ``python -m benchmarks.scale`` writes results/scale.json.
 
 Writes Parquet files of series of 500 steps (a row per series) and fits a classifier to them, once by ``fit_files`` and
-once, with the first ``--in-memory`` series, by ``fit``; each in a process of its own. Reports CPU seconds by phase,
-because other programs may run, and the peak memory. ``ratio`` compares what grows with the number of series, reading
-twice and adding, with reading and ``fit`` as a whole. Kernels are compiled beforehand.
+once, with the first ``--in-memory`` series, by ``fit``; each in a separate process. Reports CPU seconds by phase,
+because other programs may run, and the peak memory. ``growing`` is what grows with the number of series, reading
+twice and adding, per series; ``ratio`` divides it by reading and ``fit`` per series. Kernels are compiled beforehand.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def measure(kind: str, folder: Path, series: int) -> dict[str, Any]:
     n, used = model.about_["series"], time.process_time() - processor
     return {
         "series": n, "seconds": time.perf_counter() - begin, "processor_seconds": used,
-        "processor_milliseconds_per_series": 1000 * used / n, "megabytes": round(peak()),
+        "milliseconds_per_series": 1000 * used / n, "megabytes": round(peak()),
         "features": int(np.count_nonzero(model._ridge.coefficients.any(1))), **phases,
     }  # fmt: skip
 
@@ -78,7 +78,7 @@ def main(
     series: int = 10_000, in_memory: int = 5_000, steps: int = 500, measured: str = "", folder: Path = Path(),
     out: Path = record.RESULTS / "scale.json",
 ) -> None:  # fmt: skip
-    """Measures both, or, in a process of its own, what is ``measured``: "files" or "memory"."""
+    """Measures both in separate processes, or in this one what is ``measured``: "files" or "memory"."""
     if measured:
         print(json.dumps(measure(measured, folder, series)))
         return
@@ -86,24 +86,22 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         write(Path(name), series, steps)
         for kind, n in (("memory", in_memory), ("files", series)):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.scale",
-                "--measured",
-                kind,
-                "--folder",
-                name,
-                "--series",
-                str(n),
-            ]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            command = ["-m", "benchmarks.scale", "--measured", kind, "--folder", name, "--series", str(n)]
+            done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
             found[kind] = json.loads(done.stdout.splitlines()[-1])
             print(kind, found[kind], flush=True)
-    growing = found["files"]["sampling"] + found["files"]["adding"]
-    ratio = growing / found["files"]["series"] / found["memory"]["processor_seconds"] * found["memory"]["series"]
-    command = f"scale --series {series} --in-memory {in_memory}"
-    record.save_results(out, command, {"seed": 0, "steps": steps, **found, "ratio": ratio})
+    record.save_results(out, f"scale --series {series} --in-memory {in_memory}", summary(found, steps))
+
+
+def summary(found: dict[str, dict[str, Any]], steps: int) -> dict[str, Any]:
+    """The content of scale.json."""
+    files = found["files"]
+    files["fixed"] = files["fitting the sample"] + files["solving"]
+    files["growing"] = 1000 * (files["sampling"] + files["adding"]) / files["series"]
+    files["hours"] = 1e9 * files["growing"] / 1000 / 3600  # of a processor, for 10⁹ series
+    files["minutes"] = 60 * files["hours"] / 1600  # on a hundred machines of 16 cores
+    ratio = files["growing"] / found["memory"]["milliseconds_per_series"]
+    return {"seed": 0, "steps": steps, "runs": found, "ratio": ratio}
 
 
 if __name__ == "__main__":

@@ -5,12 +5,16 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
+from typer.testing import CliRunner
 
-from unicornn import distributed
+from unicornn import distributed, load_model
+from unicornn._engines import engine_of
 from unicornn.estimators import UnICORNNClassifier
+from unicornn.lab.cli import app
 
 rng = np.random.default_rng(0)
 COUNT, STEPS = 60, 10
@@ -51,14 +55,16 @@ def dask_frames():
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
-    dask.config.set({"dataframe.convert-string": False, "dataframe.shuffle.method": "tasks"})
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})  # a busy machine restarts workers slowly
     client = Client(LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None))
 
-    def make(frame, marker=None):
-        found = dd.concat([dd.from_pandas(piece, npartitions=1) for piece in pieces(frame) if len(piece)])
-        return found if marker is None else found.map_partitions(killer(marker), meta=frame[:0])
+    def make(frame):
+        return dd.concat([dd.from_pandas(piece, npartitions=1) for piece in pieces(frame) if len(piece)])
 
-    return make, lambda frame: frame.compute(), client.close
+    def apply(frame, function):
+        return frame.map_partitions(function, meta=frame._meta)
+
+    return make, apply, lambda frame: frame.compute(), client.close
 
 
 def ray_frames():
@@ -68,11 +74,13 @@ def ray_frames():
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
 
-    def make(frame, marker=None):
-        found = ray.data.from_pandas([piece for piece in pieces(frame) if len(piece)])
-        return found if marker is None else found.map_batches(killer(marker), batch_format="pandas", batch_size=None)
+    def make(frame):
+        return ray.data.from_pandas([piece for piece in pieces(frame) if len(piece)])
 
-    return make, lambda frame: frame.to_pandas(), ray.shutdown
+    def apply(frame, function):
+        return frame.map_batches(function, batch_format="pandas", batch_size=None)
+
+    return make, apply, lambda frame: frame.to_pandas(), ray.shutdown
 
 
 def spark_frames():
@@ -86,64 +94,94 @@ def spark_frames():
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
 
-    def make(frame, marker=None):
-        found = session.createDataFrame(frame).repartition(2)
-        if marker is None:
-            return found
-        kill = killer(marker)
-        return found.mapInPandas(lambda frames: map(kill, frames), found.schema)
+    def make(frame):
+        return session.createDataFrame(frame).repartition(2)
 
-    return make, lambda frame: frame.toPandas(), session.stop
+    def apply(frame, function):
+        return frame.mapInPandas(lambda frames: map(function, frames), frame.schema)
+
+    return make, apply, lambda frame: frame.toPandas(), session.stop
 
 
-def main(engine):
-    make, collect, close = {"dask": dask_frames, "ray": ray_frames, "spark": spark_frames}[engine]()
-    frame = table()
-    options = {"time": "time", "sample": 40, "max_features": 50}
+def in_order(table):
+    return table.sort_values("series", ignore_index=True)
 
-    def fit(frame, **more):
-        return distributed.fit(UnICORNNClassifier(random_state=0), frame, "label", **options, **more)
 
-    def predictions(model, frame, **more):
-        found = distributed.predict(model, frame, time="time", **more)
-        found = found if isinstance(found, pd.DataFrame) else collect(found)
-        return found.sort_values("series", ignore_index=True)
+def check_functions(engine, frame):
+    """Fits, predictions and features equal those on pandas, though a worker is killed in each of the first two."""
+    make, apply, collect, close = {"dask": dask_frames, "ray": ray_frames, "spark": spark_frames}[engine]()
+
+    def fit(frame):
+        options = {"time": "time", "sample": 40, "max_features": 50}
+        return distributed.fit(UnICORNNClassifier(random_state=0), frame, "label", **options)
 
     expected = fit(frame)
-    of_pandas = predictions(expected, frame)
     with tempfile.TemporaryDirectory() as folder:
-        markers = [str(Path(folder) / name) for name in ("fit", "predict")]
-        model = fit(make(frame, markers[0]))
+        markers = [Path(folder) / name for name in ("fit", "predict")]
+        model = fit(apply(make(frame), killer(markers[0])))
         print(engine, "fitted", flush=True)
-        found = predictions(model, make(frame, markers[1]))
-        assert all(map(os.path.exists, markers)), "no worker was killed"
+        together = engine_of(make(frame)).together(make(frame), "series")
+        table = distributed.predict(model, apply(together, killer(markers[1])), time="time", shuffle=False)
+        found = in_order(collect(table))
+        assert all(marker.exists() for marker in markers), "no worker was killed"
     assert np.array_equal(model.sums_.low, expected.sums_.low), "sums differ"
+    of_pandas = in_order(distributed.predict(expected, frame, time="time"))
     pd.testing.assert_frame_equal(found, of_pandas, check_dtype=False, check_exact=True)
     print(engine, "identical, with killed workers", flush=True)
 
-    some = collect(distributed.features(model, make(frame), time="time")).sort_values("series", ignore_index=True)
-    same = distributed.features(model, frame, time="time")
+    some = in_order(collect(distributed.features(model, make(frame), time="time")))
+    same = in_order(distributed.features(model, frame, time="time"))
     assert np.array_equal(np.stack(some["features"]), np.stack(same["features"]))
-
-    frame.loc[(frame["series"] == "s7") & (frame["time"] == 3), "x"] = np.inf
-    for function in (fit, lambda frame: predictions(model, frame)):
-        try:
-            function(make(frame))
-        except Exception as error:
-            if "s7" not in str(error):
-                raise
-        else:
-            raise AssertionError("expected an error")
-    rest = fit(make(frame), malformed="report")
-    assert list(rest.about_["malformed"]) == ["s7"]
-    assert rest.about_["series"] == COUNT - 1
-    reported = predictions(model, make(frame), malformed="report").set_index("series")
-    assert reported["error"].notna().sum() == 1
-    assert "inf" in reported.loc["s7", "error"]
-    intact = of_pandas.set_index("series").drop(index="s7")
-    assert np.array_equal(reported.loc[intact.index, "p(low)"], intact["p(low)"])
-    print(engine, "malformed series reported", flush=True)
+    try:
+        fit(make(malformed(frame)))
+    except Exception as error:
+        if "series 's7'" not in str(error):
+            raise
+    else:
+        raise AssertionError("expected an error")
     close()
+
+
+def malformed(frame):
+    """With an infinite number in series s7."""
+    return frame.assign(x=frame["x"].where((frame["series"] != "s7") | (frame["time"] != 3), np.inf))
+
+
+def check_commands(engine, frame):
+    """The commands leave the malformed series out, or write nothing."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, model, frame = Path(name), Path(name) / "model", malformed(frame)
+        (folder / "data").mkdir()
+        for i, piece in enumerate(pieces(frame)):
+            piece.to_parquet(folder / "data" / f"{i}.parquet")
+        new = frame.drop(columns="label")
+        new.to_parquet(folder / "new.parquet")
+
+        def run(*words):
+            return CliRunner().invoke(app, [*map(str, words), "--engine", engine])
+
+        with mock.patch("unicornn.estimators._parts.FEATURES", 50):
+            done = run(
+                "fit", folder / "data" / "*.parquet", "--target", "label", "--malformed", "report", "--out", model
+            )
+        assert "left out: series s7" in done.output, done
+        done = run("predict", model, folder / "new.parquet", "--malformed", "report", "--out", folder / "predictions")
+        assert done.exit_code == 0, done
+        found = in_order(pd.read_parquet(folder / "predictions"))
+        expected = distributed.predict(load_model(model), new, time="time", malformed="report")
+        pd.testing.assert_frame_equal(found, in_order(expected), check_dtype=False, check_exact=True)
+        assert found["series"][found["error"].notna()].tolist() == ["s7"]
+        done = run("features", model, folder / "new.parquet", "--out", folder / "features")
+        assert "series 's7'" in str(done.exception)
+        assert not (folder / "features").exists()
+
+
+def main(engine):
+    frame = table()
+    check_functions(engine, frame)
+    print(engine, "malformed series reported", flush=True)
+    check_commands(engine, frame)
+    print(engine, "commands run", flush=True)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_bank(tmp_path):
 def test_scale(tmp_path):
     scale.main(series=60, in_memory=40, steps=10, out=tmp_path / "scale.json")
     found = json.loads((tmp_path / "scale.json").read_text())
-    assert (found["files"]["series"], found["memory"]["series"]) == (60, 60)  # whole files
+    assert tuple(found["runs"][kind]["series"] for kind in ("files", "memory")) == (60, 60)  # whole files
     assert found["ratio"] > 0
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from filelock import FileLock
 
 from unicornn import distributed
 from unicornn.errors import BadType, BadValue
@@ -28,31 +30,33 @@ FRAME = FRAME.assign(x=x.ravel(), y=np.repeat(x[:, 0], 10), group=np.repeat(np.a
 @pytest.fixture(scope="session")
 def python():
     """Interpreter of an environment with this one's packages and the engines; kept between runs."""
+    constraints = ROOT / "constraints.txt"
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    packages = [package for engine in ENGINES for package in wanted[engine]]
+    packages = [each for engine in ENGINES for each in wanted[engine] if not each.startswith("unicornn")]
     folder = Path(tempfile.gettempdir()) / f"unicornn-engines-{sysconfig.get_python_version()}-{os.getuid()}"
     python, complete = folder / "bin" / "python", folder / "complete"
-    if not complete.exists() or complete.read_text() != str(packages):
-        venv.create(folder, with_pip=True, clear=True)
-        (packages_folder,) = folder.glob("lib/python*/site-packages")
-        (packages_folder / "main.pth").write_text(sysconfig.get_path("purelib"))
-        command = [python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *packages]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        if done.returncode:
-            pytest.skip(f"the engines cannot be installed: {done.stderr[-300:]}")
-        complete.write_text(str(packages))
+    state = f"{packages}\n{sys.prefix}\n{constraints.read_text()}"
+    with FileLock(f"{folder}.lock"):  # one of pytest's processes installs
+        if not complete.exists() or complete.read_text() != state:
+            venv.create(folder, with_pip=True, clear=True)
+            (packages_folder,) = folder.glob("lib/python*/site-packages")
+            (packages_folder / "main.pth").write_text(sysconfig.get_path("purelib"))
+            command = [python, "-m", "pip", "install", "-q", "-c", constraints, *packages]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            if done.returncode:
+                pytest.skip(f"the engines cannot be installed: {done.stderr[-300:]}")
+            complete.write_text(state)
     return python
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("UNICORNN_ENGINES" not in os.environ, reason="set UNICORNN_ENGINES=1 to install the engines")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_agrees_with_pandas(python, engine):
     if engine == "spark" and shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     command = [python, "-m", "tests.engines", engine]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
 
 

@@ -1,7 +1,7 @@
 """Frames of pandas, Dask, Ray and Spark: moves the rows of a series together, and applies functions to partitions.
 
-``map`` makes a frame of the same engine by a function from frames to frames; ``gather`` joins the results of a function
-from frames to bytes as a tree.
+``map`` makes a frame of the same engine by a function of one frame; ``gather`` joins the results of a function from
+frames to bytes as a tree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pandas:
         return frame
 
     def map(self, frame: Any, series: str, work: Any, schema: dict[str, str]) -> Any:
-        return pd.concat(work([frame]), ignore_index=True)
+        return work(frame)
 
     def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
         return bytes(work([frame]))
@@ -51,13 +51,11 @@ class _Dask:
 
     def map(self, frame: Any, series: str, work: Any, schema: dict[str, str]) -> Any:
         import dask
-        import dask.dataframe
+        import pyarrow
 
-        kinds = {"str": "object", "list": "object"}
+        kinds = {"str": "string", "list": pd.ArrowDtype(pyarrow.list_(pyarrow.float32()))}
         meta = pd.DataFrame({name: pd.Series(dtype=kinds.get(kind, kind)) for name, kind in schema.items()})
-        shared, first = dask.delayed(work), dask.delayed(_first)
-        parts = [first(shared, part) for part in frame.to_delayed()]
-        return dask.dataframe.from_delayed(parts, meta=meta, verify_meta=False)
+        return frame.map_partitions(_apply, dask.delayed(work), meta=meta)
 
     def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
         import dask
@@ -70,8 +68,8 @@ class _Dask:
         return bytes(states[0].compute())
 
 
-def _first(work: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    return next(work([frame]))
+def _apply(frame: pd.DataFrame, work: Any) -> pd.DataFrame:
+    return work(frame)
 
 
 class _Ray:
@@ -85,9 +83,9 @@ class _Ray:
     def map(self, frame: Any, series: str, work: Any, schema: dict[str, str]) -> Any:
         import ray
 
-        actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1))))
+        actors = ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, int(ray.cluster_resources().get("CPU", 1))))
         return frame.map_batches(
-            _Actor, fn_constructor_args=(ray.put(work),), batch_size=None, batch_format="pandas", concurrency=actors
+            _Actor, fn_constructor_args=(work,), batch_size=None, batch_format="pandas", compute=actors
         )
 
     def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
@@ -106,12 +104,10 @@ class _Actor:
     """Holds the model for the batches that an actor receives."""
 
     def __init__(self, work: Any) -> None:
-        import ray
-
-        self.work = ray.get(work) if isinstance(work, ray.ObjectRef) else work
+        self.work = work
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return _first(self.work, frame)
+        return self.work(frame)
 
 
 def _state(work: Any, frame: pd.DataFrame) -> bytes:
@@ -134,7 +130,7 @@ class _Spark:
         shared = frame.sparkSession.sparkContext.broadcast(work)
         declared = ", ".join(f"`{name.replace('`', '``')}` {kinds[kind]}" for name, kind in schema.items())
         ordered = frame.sortWithinPartitions(series)
-        return ordered.mapInPandas(lambda frames: shared.value(_whole(frames, series)), declared)
+        return ordered.mapInPandas(lambda frames: map(shared.value, _whole(frames, series)), declared)
 
     def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
         shared = frame.sparkSession.sparkContext.broadcast(work)

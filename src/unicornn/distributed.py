@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -375,17 +375,16 @@ class _Map:
     schema: dict[str, str]
     make: Callable[[Any, Series], dict[str, Any]]
 
-    def __call__(self, frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            series, _, errors = self.reader.read(frame)
-            found = pd.DataFrame({"series": list(series)})
-            if series:
-                for name, values in self.make(self.reader.estimator, list(series.values())).items():
-                    found[name] = values
-            if errors:
-                rejected = pd.DataFrame({"series": list(errors), "error": list(errors.values())})
-                found = pd.concat([found, rejected], ignore_index=True)
-            yield _typed(found.reindex(columns=list(self.schema)), self.schema)
+    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+        series, _, errors = self.reader.read(frame)
+        found = pd.DataFrame({"series": list(series)})
+        if series:
+            for name, values in self.make(self.reader.estimator, list(series.values())).items():
+                found[name] = values
+        if errors:
+            rejected = pd.DataFrame({"series": list(errors), "error": list(errors.values())})
+            found = pd.concat([found, rejected], ignore_index=True)
+        return _typed(found.reindex(columns=list(self.schema)), self.schema)
 
 
 def _predictions(model: Any, series: Series) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,9 +37,11 @@ def open_frame(engine: str, address: str | None, pattern: Path) -> Iterator[Any]
 
 
 def _dask(address: str | None, pattern: str, stack: contextlib.ExitStack) -> Any:
+    import dask
     import dask.dataframe
     from distributed import Client
 
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})  # after it, local workers are not restarted
     stack.enter_context(Client(address) if address else Client(threads_per_worker=1, dashboard_address=None))
     return dask.dataframe.read_parquet(pattern)
 
@@ -54,6 +58,8 @@ def _ray(address: str | None, pattern: str, stack: contextlib.ExitStack) -> Any:
 def _spark(address: str | None, pattern: str, stack: contextlib.ExitStack) -> Any:
     from pyspark.sql import SparkSession
 
+    if address is None or address.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     session = SparkSession.builder.master(address or "local[*]").appName("unicornn").getOrCreate()
     stack.callback(session.stop)
     return session.read.parquet(pattern)
