@@ -124,7 +124,7 @@ def check_functions(engine, frame):
         table = distributed.predict(model, apply(together, killer(markers[1])), time="time", shuffle=False)
         found = in_order(collect(table))
         assert all(marker.exists() for marker in markers), "no worker was killed"
-    assert np.array_equal(model.sums_.low, expected.sums_.low), "sums differ"
+    assert np.array_equal(np.triu(model.sums_.low), np.triu(expected.sums_.low)), "sums differ"
     of_pandas = in_order(distributed.predict(expected, frame, time="time"))
     pd.testing.assert_frame_equal(found, of_pandas, check_dtype=False, check_exact=True)
     print(engine, "identical, with killed workers", flush=True)

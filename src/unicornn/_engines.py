@@ -1,11 +1,12 @@
 """Frames of pandas, Dask, Ray and Spark: moves the rows of a series together, and applies functions to partitions.
 
 ``map`` makes a frame of the same engine by a function of one frame; ``gather`` joins the results of a function from
-frames to bytes as a tree.
+frames as a tree.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,8 +40,8 @@ class Pandas:
     def map(self, frame: Any, series: str, work: Any, schema: dict[str, str]) -> Any:
         return work(frame)
 
-    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
-        return bytes(work([frame]))
+    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> Any:
+        return work([frame])
 
 
 class _Dask:
@@ -57,7 +58,7 @@ class _Dask:
         meta = pd.DataFrame({name: pd.Series(dtype=kinds.get(kind, kind)) for name, kind in schema.items()})
         return frame.map_partitions(_apply, dask.delayed(work), meta=meta)
 
-    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
+    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> Any:
         import dask
 
         work, merge = dask.delayed(work), dask.delayed(merge)
@@ -65,7 +66,7 @@ class _Dask:
         while len(states) > 1:
             pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
             states = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        return bytes(states[0].compute())
+        return states[0].compute()
 
 
 def _apply(frame: pd.DataFrame, work: Any) -> pd.DataFrame:
@@ -88,16 +89,15 @@ class _Ray:
             _Actor, fn_constructor_args=(work,), batch_size=None, batch_format="pandas", compute=actors
         )
 
-    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
+    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> Any:
         import ray
 
-        state, join, shared = ray.remote(_state), ray.remote(_join), ray.put(work)
+        state, join, shared = ray.remote(_state), ray.remote(merge), ray.put(work)
         states = [state.remote(shared, block) for block in frame.to_pandas_refs()]
-        merge = ray.put(merge)
         while len(states) > 1:
             pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
-            states = [join.remote(merge, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        return bytes(ray.get(states[0]))
+            states = [join.remote(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return ray.get(states[0])
 
 
 class _Actor:
@@ -110,13 +110,8 @@ class _Actor:
         return self.work(frame)
 
 
-def _state(work: Any, frame: pd.DataFrame) -> bytes:
-    return bytes(work([frame]))
-
-
-def _join(merge: Any, one: bytes, other: bytes) -> bytes:
-    """A function of two states, for Ray, whose tasks are functions."""
-    return bytes(merge(one, other))
+def _state(work: Any, frame: pd.DataFrame) -> Any:
+    return work([frame])
 
 
 class _Spark:
@@ -132,14 +127,14 @@ class _Spark:
         ordered = frame.sortWithinPartitions(series)
         return ordered.mapInPandas(lambda frames: map(shared.value, _whole(frames, series)), declared)
 
-    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> bytes:
+    def gather(self, frame: Any, series: str, work: Any, merge: Any) -> Any:
         shared = frame.sparkSession.sparkContext.broadcast(work)
 
         def states(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-            yield pd.DataFrame({"state": [shared.value(_whole(frames, series))]})
+            yield pd.DataFrame({"state": [pickle.dumps(shared.value(_whole(frames, series)))]})
 
         found = frame.sortWithinPartitions(series).mapInPandas(states, "state binary")
-        return bytes(found.rdd.map(lambda row: bytes(row[0])).treeReduce(merge))
+        return found.rdd.map(lambda row: pickle.loads(row[0])).treeReduce(merge)
 
 
 def _whole(frames: Iterator[pd.DataFrame], series: str) -> Iterator[pd.DataFrame]:

@@ -9,11 +9,9 @@ are merged as a tree. Predictions are the same on every engine, to the bit. Need
 from __future__ import annotations
 
 import copy
-import io
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,7 +22,7 @@ from unicornn._engines import Pandas, column_names, engine_of
 from unicornn.errors import BadType, BadValue
 from unicornn.estimators import UnICORNNClassifier, UnICORNNRegressor
 from unicornn.estimators._parts import SAMPLE, Part, Sample
-from unicornn.estimators._series import Series, SeriesSet
+from unicornn.estimators._series import Series
 from unicornn.estimators._sums import Basis, Sums
 
 __all__ = ["features", "fit", "predict"]
@@ -79,14 +77,14 @@ def fit(
     engine = engine_of(frame)
     parts = _together(frame, columns) if shuffle else frame
     reader = _Reader(_reading(estimator), columns, malformed)
-    drawn = _read_sample(engine.gather(parts, series, _Draw(reader, most), _MergeSamples(most, reader)), most, reader)
+    drawn = engine.gather(parts, series, _Draw(reader, most), Sample.merge)
     estimator._fit_sample(drawn.part(), max_features, whole=False)
-    basis, folds, k = estimator.sums_.basis, len(estimator.sums_.low), estimator._outputs()
-    estimator.sums_ = None  # workers start with empty ones
+    empty, estimator.sums_ = estimator.sums_, None
     reader = _Reader(_reading(estimator), columns, malformed)
-    content = engine.gather(parts, series, _Add(reader, basis, k, folds), _merge_sums)
-    estimator.sums_, about = Sums.from_bytes(content)
-    estimator.about_ |= json.loads(about)
+    added = engine.gather(parts, series, _Add(reader, empty.basis, estimator._outputs(), len(empty.low)), _Added.merge)
+    estimator.sums_ = added.sums
+    estimator._learn_lengths(added.shortest, added.longest)
+    estimator.about_["malformed"] = added.malformed
     estimator._learn_sums()
     return estimator
 
@@ -281,72 +279,44 @@ class _Reader:
 
 @dataclass
 class _Draw:
-    """The sample of a partition, as bytes."""
+    """The sample of a partition."""
 
     reader: _Reader
     most: int
 
-    def __call__(self, frames: Iterable[pd.DataFrame]) -> bytes:
+    def __call__(self, frames: Iterable[pd.DataFrame]) -> Sample:
         sample = Sample(self.most, is_classifier(self.reader.estimator))
         for frame in frames:
             names, part, _ = self.reader.part(frame)
             if part is not None:
                 sample.add(part, names)
-        return _write_sample(sample)
+        return sample
 
 
-def _write_sample(sample: Sample) -> bytes:
-    """A sample as an Arrow table with a row per series."""
-    drawn = sorted(sample._drawn(), key=lambda each: each.position)
-    table = {
-        "series": [each.position for each in drawn],
-        "y": [each.y for each in drawn],
-        "group": [each.group for each in drawn],
-        "d": [each.x.shape[1] for each in drawn],
-        "values": [each.x.astype(np.float64).tobytes() for each in drawn],
-    }
-    content = io.BytesIO()
-    pd.DataFrame(table).to_feather(content)
-    return content.getvalue()
+class _Added(NamedTuple):
+    """The sums of some partitions, the lengths of their series, and the malformed ones."""
 
+    sums: Sums
+    shortest: int
+    longest: int
+    malformed: dict[str, str]
 
-def _read_sample(content: bytes, most: int, reader: _Reader) -> Sample:
-    sample = Sample(most, is_classifier(reader.estimator))
-    _add_sample(sample, content, reader)
-    return sample
-
-
-def _add_sample(sample: Sample, content: bytes, reader: _Reader) -> None:
-    table = pd.read_feather(io.BytesIO(content))
-    if not len(table):
-        return
-    series: Series = [np.frombuffer(x).reshape(-1, d) for x, d in zip(table["values"], table["d"], strict=True)]
-    groups = None if table["group"].isna().all() else table["group"].to_numpy()
-    part = Part(SeriesSet(series, reader.columns.channels), table["y"].to_numpy(), groups)
-    sample.add(part, table["series"].tolist())
-
-
-@dataclass
-class _MergeSamples:
-    most: int
-    reader: _Reader
-
-    def __call__(self, one: bytes, other: bytes) -> bytes:
-        sample = _read_sample(one, self.most, self.reader)
-        _add_sample(sample, other, self.reader)
-        return _write_sample(sample)
+    def merge(self, other: _Added) -> _Added:
+        """Over the series of both."""
+        shortest, longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
+        return _Added(self.sums + other.sums, shortest, longest, self.malformed | other.malformed)
 
 
 @dataclass
 class _Add:
-    """The sums of a partition, with the malformed series, as bytes."""
+    """What a partition adds."""
 
     reader: _Reader
     basis: Basis
     k: int
     folds: int
 
-    def __call__(self, frames: Iterable[pd.DataFrame]) -> bytes:
+    def __call__(self, frames: Iterable[pd.DataFrame]) -> _Added:
         estimator = copy.copy(self.reader.estimator)
         estimator.sums_ = Sums.empty(self.basis, self.k, self.folds)
         estimator.about_ = {"shortest": 1 << 62, "longest": 0}
@@ -356,15 +326,7 @@ class _Add:
             malformed |= errors
             if part is not None:
                 estimator._add_part(part)
-        return estimator.sums_.to_bytes(json.dumps(estimator.about_ | {"malformed": malformed}))
-
-
-def _merge_sums(one: bytes, other: bytes) -> bytes:
-    """The sums over both sets of series."""
-    (a, about), (b, more) = Sums.from_bytes(one), Sums.from_bytes(other)
-    x, y = json.loads(about), json.loads(more)
-    merged = {"shortest": min(x["shortest"], y["shortest"]), "longest": max(x["longest"], y["longest"])}
-    return (a + b).to_bytes(json.dumps(merged | {"malformed": x["malformed"] | y["malformed"]}))
+        return _Added(estimator.sums_, **estimator.about_, malformed=malformed)
 
 
 @dataclass

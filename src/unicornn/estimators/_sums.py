@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -218,6 +218,13 @@ class Sums:
             while error(best + direction) < error(best):
                 best += direction
         return float(self.basis.penalty * STEP**best)
+
+    def __reduce__(self) -> Any:
+        return Sums._unpickle, (self.to_bytes(),)  # half the size of the matrices
+
+    @classmethod
+    def _unpickle(cls, content: bytes) -> Sums:
+        return cls.from_bytes(content)[0]
 
     def to_bytes(self, about: str = "") -> bytes:
         """The sums and a text as the content of a .safetensors file, without what is below the diagonal."""
