@@ -6,7 +6,6 @@ frames as a tree.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,13 +127,15 @@ class _Spark:
         return ordered.mapInPandas(lambda frames: map(shared.value, _whole(frames, series)), declared)
 
     def gather(self, frame: Any, series: str, work: Any, merge: Any) -> Any:
-        shared = frame.sparkSession.sparkContext.broadcast(work)
+        from pyspark.serializers import CPickleSerializer
+
+        shared, serializer = frame.sparkSession.sparkContext.broadcast(work), CPickleSerializer()
 
         def states(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-            yield pd.DataFrame({"state": [pickle.dumps(shared.value(_whole(frames, series)))]})
+            yield pd.DataFrame({"state": [serializer.dumps(shared.value(_whole(frames, series)))]})
 
         found = frame.sortWithinPartitions(series).mapInPandas(states, "state binary")
-        return found.rdd.map(lambda row: pickle.loads(row[0])).treeReduce(merge)
+        return found.rdd.map(lambda row: serializer.loads(row[0])).treeReduce(merge)
 
 
 def _whole(frames: Iterator[pd.DataFrame], series: str) -> Iterator[pd.DataFrame]:
