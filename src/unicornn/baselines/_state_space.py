@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unicornn import _checks as checks
-from unicornn.baselines._base import Baseline, Layer, SequenceNorm, States, at_least_one, hyperparameters, or_none
+from unicornn.baselines._base import Baseline, Layer, SequenceNorm, States, hyperparameters, or_none
 
 
 class StateSpaceLayer(Layer):
@@ -49,7 +50,9 @@ class StateSpaceLayer(Layer):
 class StateSpace(Baseline):
     """A stack of such layers, with P states of each kind per layer."""
 
-    options = hyperparameters(state_size=(None, or_none(at_least_one)), batch_norm=(True, checks.flag))
+    options = hyperparameters(
+        state_size=(None, or_none(partial(checks.integer, least=1, most=checks.SIZE))), batch_norm=(True, checks.flag)
+    )
 
     def _checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         options = super()._checked(given)
