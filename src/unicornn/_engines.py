@@ -81,11 +81,14 @@ class _Ray:
         return frame.repartition(2 * max(1, int(ray.cluster_resources().get("CPU", 1))), keys=[series])
 
     def map(self, frame: Any, series: str, work: Any, schema: dict[str, str]) -> Any:
+        import pyarrow
         import ray
 
+        kinds = {"str": pyarrow.string(), "list": pyarrow.list_(pyarrow.float32())}
+        types = pyarrow.schema({name: kinds.get(kind) or pyarrow.type_for_alias(kind) for name, kind in schema.items()})
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, int(ray.cluster_resources().get("CPU", 1))))
         return frame.map_batches(
-            _Actor, fn_constructor_args=(work,), batch_size=None, batch_format="pandas", compute=actors
+            _Actor, fn_constructor_args=(work, types), batch_size=None, batch_format="pandas", compute=actors
         )
 
     def gather(self, frame: Any, series: str, work: Any, merge: Any) -> Any:
@@ -100,13 +103,15 @@ class _Ray:
 
 
 class _Actor:
-    """Holds the model for the batches that an actor receives."""
+    """Holds the model for the batches that an actor receives, and makes tables of the same types of all of them."""
 
-    def __init__(self, work: Any) -> None:
-        self.work = work
+    def __init__(self, work: Any, types: Any) -> None:
+        self.work, self.types = work, types
 
-    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return self.work(frame)
+    def __call__(self, frame: pd.DataFrame) -> Any:
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(self.work(frame), self.types, preserve_index=False)
 
 
 def _state(work: Any, frame: pd.DataFrame) -> Any:
