@@ -68,6 +68,13 @@ def test_other_networks_have_no_octaves(options):
     assert not estimator._network.frames
 
 
+@pytest.mark.parametrize("N", [1, 2, 4])
+def test_very_short_series(N):
+    X = np.random.default_rng(0).standard_normal((30, N))
+    y = X[:, 0] > 0
+    assert UnICORNNClassifier("network", max_epochs=1, **SMALL).fit(X[:20], y[:20]).score(X[20:], y[20:]) > 0.7
+
+
 def test_warm_start_keeps_the_octaves():
     X, y, _ = tones(40)
     estimator = UnICORNNClassifier("network", dt=0.5, max_epochs=1, warm_start=True, **SMALL).fit(X[:20], y[:20])
