@@ -58,7 +58,9 @@ def archive_others() -> dict[str, dict[str, Any]]:
 
 @part
 def archive_sizes() -> dict[str, Any]:
-    return load_results("archive") | {"measured": len(measured("accuracy")), "published": len(published())}
+    seconds = (measured("fit_seconds") + measured("predict_seconds")).sum()
+    sizes = {"measured": len(measured("accuracy")), "published": len(published())}
+    return load_results("archive") | sizes | {"ratio": seconds[OURS] / seconds["MiniRocket"]}
 
 
 @part

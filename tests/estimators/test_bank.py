@@ -67,7 +67,7 @@ def test_windows_follow_the_reference(d, m):
         values = layer.values(Joined.from_series(series), starts)
         expected = np.concatenate([reference(layer, *each) for each in zip(series, starts, strict=True)])
         close = np.isclose(values, expected, rtol=2e-3, atol=2e-3)
-        assert close.mean() > (0.99 if layer.view.W <= 64 else 0.9)  # the fastest oscillators are chaotic
+        assert close.mean() > (0.98 if layer.view.W <= 64 else 0.9)  # the fastest oscillators are chaotic
         pools = Pools.empty(3, layer)  # two parts of each series, one after the other
         middle = len(starts[2]) // 2
         pools.add(

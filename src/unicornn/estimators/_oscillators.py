@@ -22,6 +22,7 @@ SLOWEST = math.pi  # smallest a, times the window length: half a period per wind
 INPUT_SCALE = (0.25, 1.5)  # range of the rows of V: from nearly linear to saturating the tanh
 SCALING_SERIES = 512  # maximum number of series from which a view's input is scaled
 MAX_STEPS = 64  # of a window, unless it uses every step
+STRIDES = 1.2207440846057596 ** -np.arange(1.0, 4.0)  # of a sequence whose points (w, b, scale of V) cover a cube
 FULL_RATE_OVERLAP = 2  # of the windows that use every step
 
 QUANTITIES = {
@@ -142,7 +143,11 @@ class Oscillators(NamedTuple):
 
     @classmethod
     def draw(cls, view: View, m: int, series: Series, random: np.random.RandomState) -> Oscillators:
-        """Draws a log-uniform from π/W to 1.6, w ~ U(0, 1), b ~ U(-1, 1), and rows of V of different scales.
+        """Spaces a from π/W to 1.6 evenly on a logarithmic scale; draws w in (0, 1), b in (-1, 1), and the rows of V.
+
+        The length of a row is log-uniform and its direction random. w, b and the lengths are a low-discrepancy sequence
+        (Roberts' strides) from a random start: cross-validated on training splits of the UCR archive, it is more
+        accurate than independent draws.
 
         Each oscillator receives only some channels, from one to all, uniformly on a logarithmic scale: the sum of many
         channels would say little about any of them.
@@ -154,12 +159,12 @@ class Oscillators(NamedTuple):
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
         n_inputs = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
         rank = random.uniform(size=(m, d)).argsort(1).argsort(1)
-        scale = _log_uniform(INPUT_SCALE, m, random) / np.sqrt(n_inputs)
-        V = random.normal(size=(m, d)) * (rank < n_inputs[:, None]) * scale[:, None]
+        V = random.normal(size=(m, d)) * (rank < n_inputs[:, None])
+        w, b, length = ((np.arange(m)[:, None] * STRIDES + random.uniform(size=3)) % 1).T
+        V *= (_log_uniform(INPUT_SCALE, length) / np.linalg.norm(V, axis=1))[:, None]
         share = a / (2 * FASTEST)
-        numbers = random.uniform(0, 1, m), V, random.uniform(-1, 1, m), np.log(share / (1 - share))
-        w, V, b, c = (torch.as_tensor(t, dtype=torch.float32) for t in numbers)
-        return cls(view, w, V, b, c, deviation)
+        numbers = w, V, 2 * b - 1, np.log(share / (1 - share))
+        return cls(view, *(torch.as_tensor(t, dtype=torch.float32) for t in numbers), deviation)
 
     @classmethod
     def draw_pairs(
@@ -169,7 +174,7 @@ class Oscillators(NamedTuple):
         k = max(1, m // 2)
         single = cls.draw(view, k, series, random)
         inputs = np.stack([random.permutation(channels)[:2] for _ in range(k)])  # (k, 2)
-        scale = _log_uniform(INPUT_SCALE, k, random)
+        scale = _log_uniform(INPUT_SCALE, random.uniform(size=k))
         V = np.zeros((2, k, series[0].shape[1]), np.float32)
         for i in range(2):
             V[i, np.arange(k), inputs[:, i]] = scale
@@ -230,8 +235,9 @@ class Oscillators(NamedTuple):
         return self.view.for_kernels(self.deviation), layer
 
 
-def _log_uniform(limits: tuple[float, float], size: int, random: np.random.RandomState) -> np.ndarray:
-    return np.exp(random.uniform(math.log(limits[0]), math.log(limits[1]), size))
+def _log_uniform(limits: tuple[float, float], share: np.ndarray) -> np.ndarray:
+    """Numbers between two limits, from uniform ones between 0 and 1."""
+    return limits[0] * (limits[1] / limits[0]) ** share
 
 
 @lru_cache(maxsize=256)

@@ -39,7 +39,7 @@ class UnICORNNRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         True
     """
 
-    # More weight on kind 3 reduces errors where the target is a frequency. For classes it gained nothing.
+    # More weight on kind 3 reduces errors where the target is a frequency; on classes it had no such effect.
     _kind_weights = ((1.0,), (0.0, 10.0), (1.0, 64.0), (1.0, 64.0))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
