@@ -41,7 +41,8 @@ class Octave(NamedTuple):
 
 def octaves(longest: int, overlap: int) -> list[Octave]:
     """Windows of 8, 16, 32, … steps, up to the longest series."""
-    found, W = [], SMALLEST_WINDOW
+    found: list[Octave] = []
+    W = SMALLEST_WINDOW
     while not found or 2 * longest > W:
         steps = max(2, min(W, longest))
         pace = 1 << max(0, math.ceil(math.log2(steps / MAX_STEPS)))

@@ -159,12 +159,13 @@ class Oscillators(NamedTuple):
         a = np.exp(np.linspace(math.log(slowest), math.log(FASTEST), m))
         n_inputs = np.floor(2 ** random.uniform(0, np.log2(d + 1), m)).clip(1, d)
         rank = random.uniform(size=(m, d)).argsort(1).argsort(1)
-        V = random.normal(size=(m, d)) * (rank < n_inputs[:, None])
-        w, b, length = ((np.arange(m)[:, None] * STRIDES + random.uniform(size=3)) % 1).T
-        V *= (_log_uniform(INPUT_SCALE, length) / np.linalg.norm(V, axis=1))[:, None]
+        rows = random.normal(size=(m, d)) * (rank < n_inputs[:, None])
+        point = (np.arange(m)[:, None] * STRIDES + random.uniform(size=3)) % 1
+        rows *= (_log_uniform(INPUT_SCALE, point[:, 2]) / np.linalg.norm(rows, axis=1))[:, None]
         share = a / (2 * FASTEST)
-        numbers = w, V, 2 * b - 1, np.log(share / (1 - share))
-        return cls(view, *(torch.as_tensor(t, dtype=torch.float32) for t in numbers), deviation)
+        numbers = point[:, 0], rows, 2 * point[:, 1] - 1, np.log(share / (1 - share))
+        w, V, b, c = (torch.as_tensor(t, dtype=torch.float32) for t in numbers)
+        return cls(view, w, V, b, c, deviation)
 
     @classmethod
     def draw_pairs(
