@@ -36,6 +36,7 @@ def rates(rate: str, by: str, folder: Path) -> Split:
     every = train.base
     recording = np.asarray(every.begin) // SAMPLES
     rows = np.concatenate([np.flatnonzero(recording == i)[:EACH] for i in np.unique(recording)])
+    rows = rows[np.isfinite(every.target[rows].numpy())]  # some have no respiratory rate
     patient = np.array([SAME_PATIENT.get(i + 1, i + 1) for i in recording[rows].tolist()])
     unit = patient if by == "patient" else rows
     units = np.random.RandomState(0).permutation(np.unique(unit))
