@@ -1,4 +1,4 @@
-"""A fitted bank in JavaScript: a script for other pages, and a page of its own."""
+"""A fitted bank in JavaScript: a script for other pages, and a separate page."""
 
 from __future__ import annotations
 
