@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from unicornn import UnICORNN, functional
 from unicornn import _backends as backends
 from unicornn._ops import op
+from unicornn._ops.problem import selected_steps
 from unicornn._ops.triton import recurrence as gpu
 
 CARD = torch.device("cuda", 0)
@@ -112,9 +113,9 @@ def test_all_is_done_on_the_device(output, lengths, dtype, launches):
             options = {"mask": mask, "lengths": lengths}
             ours, final = functional.unicornn(u, weights, state=state, output=chosen, **options)
             back = functional.inverse(u, weights, final, **options)
-            p = functional._problem(
-                u, weights, state, dt=0.1, alpha=1.0, backend="auto", output=chosen, **options
-            )._replace(backend="triton")  # fmt: skip
+            p = functional._problem(u, weights, state, dt=0.1, alpha=1.0, backend="auto", **options)
+            every, steps = selected_steps(chosen, u)
+            p = p._replace(backend="triton", every=every, steps=steps)
             gradients = {}
             for keep in ("reversible", "stored"):
                 y, pair, end, *saved = op._forward(*p._replace(keep=keep))

@@ -109,7 +109,7 @@ def write_file_page(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = Path(folder) / "a.npz"
         ...     np.savez(file, X=np.random.default_rng(0).standard_normal((8, 30)), y=["a", "b"] * 4)
-        ...     options = {"model": "network", "max_epochs": 1, "hidden_size": 8}
+        ...     options = {"model": "network", "frames": 0, "max_epochs": 1, "hidden_size": 8}
         ...     _ = fit_file(read(file, "y"), Path(folder) / "model", **options)
         ...     write_file_page(Path(folder) / "model", read(file, "y"), folder + "/page.html").name
         'page.html'
