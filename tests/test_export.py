@@ -168,7 +168,7 @@ def test_steps_of_a_classifier(tmp_path):
 @pytest.mark.parametrize("columns", [0, 3])
 def test_sequences_of_a_regressor(tmp_path, columns):
     y = 1000 + RNG.standard_normal((12, 3))
-    model = UnICORNNRegressor("network", **SMALL).fit(X, y if columns else y[:, 0])
+    model = UnICORNNRegressor("network", frames=0, **SMALL).fit(X, y if columns else y[:, 0])
     run = session(export.onnx(model, tmp_path / "a.onnx"))
     lengths = np.array([40, 7] * 6)
     wanted = model.predict([x[:n] for x, n in zip(X, lengths, strict=True)])
