@@ -99,7 +99,7 @@ def main(runs: list[Path], data: record.Data, out: Path = record.RESULTS / "sign
             row["whole"] = whole_recordings(run, source)
         if run.config["task"] == "speech" and run.config["model_options"].get("frame_model", "unicornn") == "unicornn":
             row["half_rate"] = half_rate(run, source)
-            picture = spectrogram(run, source)
+            picture = picture or spectrogram(run, source)
     record.save_results(out, "signals RUN ...", {"runs": list(rows.values()), "spectrogram": picture})
 
 

@@ -30,10 +30,10 @@ def signals() -> list[dict[str, Any]]:
 
 
 def spoken_digits() -> list[dict[str, Any]]:
-    """The runs of the task speech with the best validation accuracy, one per seed."""
+    """The runs of UnICORNN on the task speech with the best validation accuracy, one per seed."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for run in load_results("signals")["runs"]:
-        if run["task"] == "speech":
+        if (run["task"], run["model"]) == ("speech", "unicornn"):
             runs.setdefault(re.sub(r" --seed \d+", "", run["command"]), []).append(run)
     return max(runs.values(), key=lambda each: fmean(run["valid"] for run in each))
 
@@ -59,7 +59,11 @@ def spectrogram() -> Figure:
 def curves() -> Figure:
     runs = [run for run in load_results("signals")["runs"] if run["task"] == "speech"]
     lines = [
-        Line(f"{run['model']}, seed {run['seed']}", [*range(1, len(run["valid_curve"]) + 1)], run["valid_curve"])
+        Line(
+            f"{run['model']}, {run['seconds'] / 60:.0f} minutes",
+            [*range(1, len(run["valid_curve"]) + 1)],
+            run["valid_curve"],
+        )
         for run in runs
     ]
     return Plot("", [Panel("epoch", "accuracy of unseen speakers", lines)]).draw()
