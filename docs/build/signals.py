@@ -59,11 +59,7 @@ def spectrogram() -> Figure:
 def curves() -> Figure:
     runs = [run for run in load_results("signals")["runs"] if run["task"] == "speech"]
     lines = [
-        Line(
-            f"{run['model']}, {run['seconds'] / 60:.0f} minutes",
-            [*range(1, len(run["valid_curve"]) + 1)],
-            run["valid_curve"],
-        )
-        for run in runs
+        Line(f"{r['model']}, {r['seconds'] / 60:.0f} minutes", [*range(1, len(r["valid_curve"]) + 1)], r["valid_curve"])
+        for r in runs
     ]
     return Plot("", [Panel("epoch", "accuracy of unseen speakers", lines)]).draw()
