@@ -105,9 +105,7 @@ def _attribute_layer(
     if d > 1:
         power, gains = _window_power(layer, joined, starts), _channel_gains(layer)
     contributions = np.zeros((n, d, totals.shape[1]))
-    extremes = np.empty((2, F), np.int64)
-    launch.call(launch.kernel(KERNELS, "find_extremes"), torch.float32, values, extremes)
-    for i, index in enumerate(extremes, 1):
+    for i, index in enumerate((values.argmax(0), values.argmin(0)), 1):
         by_channel = gains / (power[index] * gains).sum(1, keepdims=True)  # (F, d)
         np.add.at(contributions, index, by_channel[:, :, None] * totals[i * F : (i + 1) * F, None])
 

@@ -1,23 +1,9 @@
-"""The kernels of ``_attribution``, imported on first use because it imports numba."""
+"""The kernel of ``_attribution``, imported on first use because it imports numba."""
 
 import numpy as np
 
 from unicornn._ops.cpu.jit import kernel, view
 from unicornn.estimators._pooling_kernels import compete
-
-
-@kernel
-def find_extremes(values, found):
-    """The first windows (2, F) in which quantities, values (n, F), are largest and smallest."""
-    high, low = values[0].copy(), values[0].copy()
-    found[:] = 0
-    for k in range(len(values)):
-        for i in range(high.size):
-            v = values[k, i]
-            if v > high[i]:
-                high[i], found[0, i] = v, k
-            if v < low[i]:
-                low[i], found[1, i] = v, k
 
 
 @kernel

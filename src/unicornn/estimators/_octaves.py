@@ -8,13 +8,16 @@ Symbols: N length, b batch, d channels, m oscillators of each kind, S samples in
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unicornn import _checks as checks
 from unicornn._layer import UnICORNN
+from unicornn._training.seeds import seeded
 from unicornn.estimators._oscillators import ALPHA, FASTEST, INPUT_SCALE, MAX_STEPS, SLOWEST
 from unicornn.estimators._ridge import CLIP, Ridge
 from unicornn.estimators._series import Series
@@ -224,6 +227,13 @@ class OctavesHead(nn.Module):
         self.register_buffer("inverse", octaves.spread.new_ones(octaves.size))
         self.linear = nn.utils.skip_init(nn.Linear, octaves.size, outputs).to(octaves.spread)
         self.requires_grad_(False)
+
+    @classmethod
+    def empty(cls, windows: Sequence[Sequence[int]], d: int, outputs: int, state: Mapping[str, Tensor]) -> Self:
+        """A map of the sizes of a saved one, whose ``state`` belongs to the network beside it."""
+        octaves = [Octave(*(checks.integer("octaves", k, 1, checks.SIZE) for k in each)) for each in windows]
+        with seeded(0):
+            return cls(Octaves(d, state["beside.octaves.layers.0.w.0"].numel() // KINDS, octaves), outputs)
 
     @torch.no_grad()
     def start(self, ridge: Ridge, factor: float) -> None:
